@@ -1,0 +1,2 @@
+//! The `noonmark` program.
+fn main() {}
