@@ -1,1 +1,34 @@
-//! (being built)
+//! What every Noonmark host stands on.
+//!
+//! Read in this order:
+//!
+//! 1. [`time`]: timestamps, transaction ids, slots: the names of things.
+//! 2. [`word`]: the version word, which is also the write lock.
+//! 3. [`readers`]: who reads under a lock.
+//! 4. [`step`]: what a rule may answer.
+//! 5. [`slots`]: the transactions under way, by slot.
+//! 6. [`room`]: where those that wait leave their wakers.
+//! 7. [`host`]: who runs the rules: threads here, virtual cores elsewhere.
+//! 8. [`epoch`]: when memory that was unlinked may be freed.
+//! 9. [`sync`]: the atomics that all of them use.
+//!
+//! Nothing here knows of tables, keys or transactions' contents.
+
+pub mod epoch;
+pub mod host;
+pub mod readers;
+pub mod room;
+pub mod slots;
+pub mod step;
+pub mod sync;
+pub mod time;
+pub mod word;
+
+pub use epoch::{Epochs, Garbage, Limbo};
+pub use host::{Access, Host, Line, Threads};
+pub use readers::Readers;
+pub use room::WaitingRoom;
+pub use slots::{Slot, Slots, Wound};
+pub use step::{Step, WaitFor};
+pub use time::{Age, SlotId, Timestamp, TxnId};
+pub use word::{VersionWord, Word};

@@ -1,0 +1,193 @@
+//! When memory that was unlinked may be freed: epochs.
+//!
+//! A transaction *pins* its slot to the current epoch while it may hold pointers to records, nodes
+//! or versions. What is unlinked is *retired* with the epoch of that moment, and freed once the
+//! global epoch is two ahead: the epoch only advances when every pinned slot has seen the current
+//! one, so by then no transaction is left that could have found it.
+//!
+//! Invariant: a slot pinned at `e` implies that the global epoch is `e` or `e + 1`.
+//!
+//! Slots, not threads, are pinned: a session may move between threads, and simulated workers share
+//! one. A transaction that stays open keeps everything that was retired since; that is the price of
+//! reading without locks.
+
+use crate::sync::{AtomicU64, CachePadded, Mutex, Ordering, fence};
+use crate::time::SlotId;
+use std::collections::VecDeque;
+
+/// Not pinned.
+const FREE: u64 = 0;
+/// How many retirements lie between two attempts to advance the epoch and free.
+const COLLECT_EVERY: usize = 64;
+
+/// Something unlinked, and how to free it.
+#[derive(Debug)]
+pub struct Garbage {
+    pointer: *mut u8,
+    argument: usize,
+    free: unsafe fn(*mut u8, usize),
+}
+
+// SAFETY: whoever makes garbage promises (see `Garbage::new`) that any thread may free it.
+unsafe impl Send for Garbage {}
+
+impl Garbage {
+    /// Garbage that `free(pointer, argument)` frees.
+    ///
+    /// # Safety
+    /// The call must be sound once, on any thread, when nobody refers to `pointer` any more.
+    pub unsafe fn new(pointer: *mut u8, argument: usize, free: unsafe fn(*mut u8, usize)) -> Self {
+        Garbage { pointer, argument, free }
+    }
+
+    fn free(self) {
+        // SAFETY: promised at `new`; called once as `self` is consumed, and only after the grace
+        // period or when the collector itself is dropped.
+        unsafe { (self.free)(self.pointer, self.argument) }
+    }
+}
+
+/// The epochs of one database.
+#[derive(Debug)]
+pub struct Epochs {
+    global: CachePadded<AtomicU64>,
+    /// The epoch that each slot is pinned to, or [`FREE`].
+    pinned: Box<[CachePadded<AtomicU64>]>,
+    /// What sessions that ended left behind, with its epoch.
+    orphans: Mutex<Vec<(u64, Garbage)>>,
+}
+
+impl Epochs {
+    /// For this many slots.
+    pub fn new(slots: usize) -> Self {
+        Epochs {
+            global: CachePadded(AtomicU64::new(1)),
+            pinned: (0..slots).map(|_| CachePadded(AtomicU64::new(FREE))).collect(),
+            orphans: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Pins the slot: what it finds from now on stays readable until [`Epochs::unpin`].
+    #[inline]
+    pub fn pin(&self, slot: SlotId) {
+        let epoch = self.global.load(Ordering::Relaxed);
+        self.pinned[slot.index()].store(epoch, Ordering::Relaxed);
+        // The pin must be visible to whoever advances the epoch before any pointer is loaded. If
+        // the epoch advanced in between, we are pinned one behind, which only delays others.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the slot is pinned.
+    pub fn is_pinned(&self, slot: SlotId) -> bool {
+        self.pinned[slot.index()].load(Ordering::Relaxed) != FREE
+    }
+
+    /// Lets go. *Release*: all reads under the pin come before.
+    #[inline]
+    pub fn unpin(&self, slot: SlotId) {
+        self.pinned[slot.index()].store(FREE, Ordering::Release);
+    }
+
+    /// The current epoch.
+    pub fn current(&self) -> u64 {
+        self.global.load(Ordering::Relaxed)
+    }
+
+    /// Advances the epoch if every pinned slot has seen the current one.
+    fn try_advance(&self) -> u64 {
+        let epoch = self.global.load(Ordering::Relaxed);
+        // Pairs with the fence in `pin`: a pin that we do not see below loads its pointers after
+        // everything that was unlinked before this.
+        fence(Ordering::SeqCst);
+        for slot in &self.pinned {
+            // Acquire: reads under a pin that has ended come before what we free.
+            let pinned = slot.load(Ordering::Acquire);
+            if pinned != FREE && pinned != epoch {
+                return epoch;
+            }
+        }
+        // Release, and acquire on failure: an epoch seen implies what allowed it.
+        match self.global.compare_exchange(epoch, epoch + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => epoch + 1,
+            Err(now) => now,
+        }
+    }
+}
+
+impl Drop for Epochs {
+    fn drop(&mut self) {
+        let orphans = self.orphans.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for (_, garbage) in orphans.drain(..) {
+            garbage.free();
+        }
+    }
+}
+
+/// What one session has retired and not yet freed.
+#[derive(Debug, Default)]
+pub struct Limbo {
+    /// Oldest first; epochs never decrease.
+    retired: VecDeque<(u64, Garbage)>,
+    since_collect: usize,
+}
+
+impl Limbo {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How much waits to be freed.
+    pub fn len(&self) -> usize {
+        self.retired.len()
+    }
+
+    /// Whether nothing waits to be freed.
+    pub fn is_empty(&self) -> bool {
+        self.retired.is_empty()
+    }
+
+    /// Retires something that has just been unlinked: no transaction that pins from now on can find
+    /// it. Now and then frees what is old enough.
+    pub fn retire(&mut self, epochs: &Epochs, garbage: Garbage) {
+        // The unlinking comes before the epoch is read, also for other threads.
+        fence(Ordering::SeqCst);
+        self.retired.push_back((epochs.global.load(Ordering::Relaxed), garbage));
+        self.since_collect += 1;
+        if self.since_collect >= COLLECT_EVERY {
+            self.collect(epochs);
+        }
+    }
+
+    /// Frees what is old enough, and takes over what ended sessions left.
+    pub fn collect(&mut self, epochs: &Epochs) {
+        self.since_collect = 0;
+        let now = epochs.try_advance();
+        if let Ok(mut orphans) = epochs.orphans.try_lock() {
+            for (_, garbage) in orphans.drain(..) {
+                // Retired anew: later than need be, and in order.
+                self.retired.push_back((now, garbage));
+            }
+        }
+        while self.retired.front().is_some_and(|(epoch, _)| epoch + 2 <= now) {
+            if let Some((_, garbage)) = self.retired.pop_front() {
+                garbage.free();
+            }
+        }
+    }
+
+    /// Leaves everything to the sessions that remain, or to the end of the database.
+    pub fn abandon(&mut self, epochs: &Epochs) {
+        let mut orphans = epochs.orphans.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        orphans.extend(self.retired.drain(..));
+    }
+}
+
+impl Drop for Limbo {
+    fn drop(&mut self) {
+        debug_assert!(
+            self.retired.is_empty(),
+            "a limbo must be abandoned to its epochs before it is dropped"
+        );
+    }
+}

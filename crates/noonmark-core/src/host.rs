@@ -1,0 +1,180 @@
+//! Who runs the rules.
+//!
+//! A host gives the rules what they may not take from the system: time, randomness, and waiting.
+//! And the rules tell it what a simulator must know: which logical cache line they are about to
+//! touch, and how. [`Threads`], the default, runs transactions on the threads that call them; its
+//! [`Host::touch`] is empty and vanishes when compiled.
+
+use crate::sync::thread;
+use std::task::{Poll, Waker};
+
+/// How a line is about to be touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Loaded.
+    Read,
+    /// Stored to.
+    Write,
+    /// Read, modified and written in one atomic step.
+    ReadModifyWrite,
+    /// Made anew.
+    Allocate,
+}
+
+/// A logical cache line: never an address, so that a simulated run is the same on every machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Line {
+    /// Which structure: a table's records, its index, the clock, the gate...
+    pub space: u32,
+    /// Which of its lines.
+    pub line: u64,
+}
+
+/// A host of transactions.
+pub trait Host: Send + Sync + 'static {
+    /// A rule is about to touch a line. Nothing on threads; the line is not even worked out.
+    #[inline(always)]
+    fn touch(&self, line: impl FnOnce() -> Line, access: Access) {
+        let _ = (line, access);
+    }
+
+    /// Nanoseconds since the host began; never goes back.
+    fn now_ns(&self) -> u64;
+
+    /// A number to seed a generator with; different at each call.
+    fn seed(&self) -> u64;
+
+    /// One turn of a bounded spin, the `turn`th since it began (from 0).
+    fn spin(&self, turn: u32);
+
+    /// Polls until ready, sleeping in between until the waker given to `poll` is woken. `None` once
+    /// `deadline_ns` has passed.
+    fn block_on<T>(&self, deadline_ns: Option<u64>, poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T>;
+
+    /// Sleeps for about this long.
+    fn sleep_ns(&self, duration_ns: u64);
+
+    /// A small number that tends to be the same for the same caller, to look for a free slot from.
+    fn caller_hint(&self) -> usize;
+}
+
+/// Transactions run on the threads that call them.
+#[derive(Debug)]
+pub struct Threads {
+    began: std::time::Instant,
+    seeds: std::sync::atomic::AtomicU64,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self::with_seed(0x6e6f_6f6e_6d61_726b)
+    }
+}
+
+impl Threads {
+    /// Seeds are derived from this one. Which thread draws which is up to the system.
+    pub fn with_seed(seed: u64) -> Self {
+        Threads { began: std::time::Instant::now(), seeds: std::sync::atomic::AtomicU64::new(seed) }
+    }
+}
+
+/// Wakes a thread that parks.
+struct ThreadWaker(thread::Thread);
+
+impl std::task::Wake for ThreadWaker {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+    fn wake_by_ref(self: &std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Host for Threads {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn seed(&self) -> u64 {
+        // SplitMix64's step and finish. Relaxed: only distinctness matters.
+        let mut z = self
+            .seeds
+            .fetch_add(0x9e37_79b9_7f4a_7c15, std::sync::atomic::Ordering::Relaxed)
+            .wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    #[inline]
+    fn spin(&self, turn: u32) {
+        // The holder may have lost its core: give ours away now and then, or on few cores nothing
+        // moves until the next preemption.
+        if turn % 64 == 63 {
+            thread::yield_now();
+        } else {
+            crate::sync::spin_loop();
+        }
+    }
+
+    fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
+        let waker = Waker::from(std::sync::Arc::new(ThreadWaker(thread::current())));
+        loop {
+            if let Poll::Ready(value) = poll(&waker) {
+                return Some(value);
+            }
+            match deadline_ns {
+                None => thread::park(),
+                Some(deadline) => {
+                    let now = self.now_ns();
+                    if now >= deadline {
+                        return None;
+                    }
+                    park_for(deadline - now);
+                }
+            }
+        }
+    }
+
+    fn sleep_ns(&self, duration_ns: u64) {
+        if duration_ns < 2_000 {
+            // Shorter than a system call: spin it out.
+            let end = self.now_ns().saturating_add(duration_ns);
+            while self.now_ns() < end {
+                crate::sync::spin_loop();
+            }
+        } else {
+            sleep_for(duration_ns);
+        }
+    }
+
+    fn caller_hint(&self) -> usize {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        std::thread_local! {
+            static HINT: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        HINT.try_with(|hint| *hint).unwrap_or(0)
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+fn park_for(duration_ns: u64) {
+    thread::park_timeout(std::time::Duration::from_nanos(duration_ns));
+}
+
+/// Model checkers know no time: a wait with a deadline looks again at once.
+#[cfg(any(loom, shuttle))]
+fn park_for(_: u64) {
+    thread::yield_now();
+}
+
+#[cfg(not(any(loom, shuttle)))]
+fn sleep_for(duration_ns: u64) {
+    thread::sleep(std::time::Duration::from_nanos(duration_ns));
+}
+
+#[cfg(any(loom, shuttle))]
+fn sleep_for(_: u64) {
+    thread::yield_now();
+}

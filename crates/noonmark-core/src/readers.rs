@@ -1,0 +1,120 @@
+//! The read indicator: which slots hold a read lock on a column group.
+//!
+//! One bit a slot, 63 slots a word; the top bit of each word says that a writer waits for readers
+//! to leave. Readers of different words do not meet; a writer looks at all words.
+//!
+//! The protocol with the [version word](crate::word) is Dekker's: a reader *enters, then looks for a
+//! write lock*; a writer *takes the write lock, then looks for readers*. All four steps are
+//! sequentially consistent, so at least one sees the other; if both do, the reader leaves again.
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::SlotId;
+
+const WAITERS: u64 = 1 << 63;
+const SLOTS_PER_WORD: usize = 63;
+
+/// A view of the words of one read indicator.
+#[derive(Clone, Copy, Debug)]
+pub struct Readers<'a>(&'a [AtomicU64]);
+
+impl<'a> Readers<'a> {
+    /// How many words an indicator for this many slots takes.
+    pub const fn words_for(slots: usize) -> usize {
+        slots.div_ceil(SLOTS_PER_WORD)
+    }
+
+    /// The indicator in these words, all zero at first.
+    #[inline]
+    pub fn new(words: &'a [AtomicU64]) -> Self {
+        Readers(words)
+    }
+
+    #[inline]
+    fn place(slot: SlotId) -> (usize, u64) {
+        (slot.index() / SLOTS_PER_WORD, 1 << (slot.index() % SLOTS_PER_WORD))
+    }
+
+    /// Enters; false if the slot was in already (and stays in once).
+    #[inline]
+    pub fn enter(&self, slot: SlotId) -> bool {
+        let (word, bit) = Self::place(slot);
+        self.0[word].fetch_or(bit, Ordering::SeqCst) & bit == 0
+    }
+
+    /// Whether the slot is in. *Relaxed*: only the slot's own transaction asks, of itself.
+    #[inline]
+    pub fn contains(&self, slot: SlotId) -> bool {
+        let (word, bit) = Self::place(slot);
+        self.0[word].load(Ordering::Relaxed) & bit != 0
+    }
+
+    /// Leaves, and tells whether a writer waits for readers to leave and must be woken.
+    #[inline]
+    #[must_use = "those who wait must be woken"]
+    pub fn leave(&self, slot: SlotId) -> bool {
+        let (word, bit) = Self::place(slot);
+        self.0[word].fetch_and(!bit, Ordering::SeqCst) & WAITERS != 0
+    }
+
+    /// The slots that are in, except one.
+    #[inline]
+    pub fn others(&self, except: SlotId) -> impl Iterator<Item = SlotId> + 'a {
+        let (own_word, own_bit) = Self::place(except);
+        self.0.iter().enumerate().flat_map(move |(index, word)| {
+            let mut bits = word.load(Ordering::SeqCst) & !WAITERS;
+            if index == own_word {
+                bits &= !own_bit;
+            }
+            std::iter::from_fn(move || {
+                if bits == 0 {
+                    return None;
+                }
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                SlotId::new(index * SLOTS_PER_WORD + bit)
+            })
+        })
+    }
+
+    /// Asks those who are in to say so when they leave. The caller has registered in the waiting
+    /// room before, and looks once more at [`Readers::others`] after.
+    pub fn mark_waiters(&self) {
+        for word in self.0 {
+            word.fetch_or(WAITERS, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes the request back. Only the holder of the write lock marks, so nobody else's request
+    /// can be lost.
+    pub fn clear_waiters(&self) {
+        for word in self.0 {
+            if word.load(Ordering::Relaxed) & WAITERS != 0 {
+                word.fetch_and(!WAITERS, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_are_known_by_slot() {
+        let words: Vec<AtomicU64> = (0..Readers::words_for(130)).map(|_| AtomicU64::new(0)).collect();
+        assert_eq!(words.len(), 3);
+        let readers = Readers::new(&words);
+        let slots: Vec<SlotId> = [0, 62, 63, 129].map(|i| SlotId::new(i).unwrap()).to_vec();
+        for &s in &slots {
+            assert!(readers.enter(s));
+            assert!(!readers.enter(s));
+        }
+        assert_eq!(readers.others(SlotId::new(1).unwrap()).collect::<Vec<_>>(), slots);
+        assert_eq!(readers.others(slots[2]).collect::<Vec<_>>(), [slots[0], slots[1], slots[3]]);
+        readers.mark_waiters();
+        assert!(readers.leave(slots[3]));
+        readers.clear_waiters();
+        assert!(!readers.leave(slots[0]));
+        assert!(!readers.contains(slots[0]) && readers.contains(slots[1]));
+    }
+}

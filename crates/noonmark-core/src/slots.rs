@@ -1,0 +1,238 @@
+//! The transactions under way, by slot: how others find out about, and abort, whoever holds a lock.
+//!
+//! ```text
+//! status:   63 .. 2  sequence number     1 .. 0  idle, running, wounded, committing
+//! ```
+//!
+//! A transaction begins (*running*) and ends (*idle*) by plain stores to its own line. Others may
+//! *wound* it while it runs, by compare-and-swap, naming its sequence number so that a wound never
+//! hits the slot's next transaction; past its commit point (*committing*) it cannot be wounded.
+
+use crate::sync::{AtomicBool, AtomicU64, CachePadded, Ordering};
+use crate::time::{Age, SlotId, Timestamp, TxnId};
+
+const IDLE: u64 = 0;
+const RUNNING: u64 = 1;
+const WOUNDED: u64 = 2;
+const COMMITTING: u64 = 3;
+
+/// How many of a slot's last commits can still be told by their time.
+const REMEMBERED: usize = 64;
+
+/// One slot of a database.
+#[derive(Debug)]
+pub struct Slot {
+    /// Held by a session. Taken and given back by compare-and-swap.
+    in_use: AtomicBool,
+    /// See the module's diagram. Written by the holder, and by those who wound it.
+    status: AtomicU64,
+    /// When the transaction first began, or [`Age::YOUNGEST`] while nobody has asked.
+    age: AtomicU64,
+    /// The [`crate::WaitFor`] that the transaction waits for, or 0.
+    waiting_for: AtomicU64,
+    /// Sequence number and low bits of the commit time of the last writing commits, so that an abort
+    /// can name the transaction that wrote a version. A hint: written relaxed, checked when read.
+    recent: [AtomicU64; REMEMBERED],
+}
+
+impl Slot {
+    fn new() -> Self {
+        Slot {
+            in_use: AtomicBool::new(false),
+            status: AtomicU64::new(IDLE),
+            age: AtomicU64::new(Age::YOUNGEST.bits()),
+            waiting_for: AtomicU64::new(0),
+            recent: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// Takes the slot for a session, if it is free.
+    pub fn try_claim(&self) -> bool {
+        !self.in_use.load(Ordering::Relaxed) && !self.in_use.swap(true, Ordering::Acquire)
+    }
+
+    /// Gives the slot back. *Release*: the next holder sees all that this one left.
+    pub fn release(&self) {
+        self.in_use.store(false, Ordering::Release);
+    }
+
+    /// The last sequence number that was used here; a new session goes on from it.
+    pub fn sequence(&self) -> u64 {
+        self.status.load(Ordering::Relaxed) >> 2
+    }
+
+    /// A transaction with this sequence number begins. *Release*: its age is seen with it.
+    #[inline]
+    pub fn begin(&self, sequence: u64) {
+        self.status.store(sequence << 2 | RUNNING, Ordering::Release);
+    }
+
+    /// It has ended, one way or the other, and holds nothing any more.
+    #[inline]
+    pub fn end(&self, sequence: u64) {
+        self.status.store(sequence << 2 | IDLE, Ordering::Release);
+    }
+
+    /// Sets the age of the transaction that runs here.
+    #[inline]
+    pub fn set_age(&self, age: Age) {
+        self.age.store(age.bits(), Ordering::Release);
+    }
+
+    /// The age of the transaction that runs here.
+    #[inline]
+    pub fn age(&self) -> Age {
+        Age::from_bits(self.age.load(Ordering::Acquire))
+    }
+
+    /// Whether somebody older wants the transaction that runs here to abort.
+    #[inline]
+    pub fn is_wounded(&self) -> bool {
+        self.status.load(Ordering::SeqCst) & 3 == WOUNDED
+    }
+
+    /// Passes the commit point, after which no wound counts. False: it was wounded before.
+    #[inline]
+    pub fn try_commit(&self, sequence: u64) -> bool {
+        self.status
+            .compare_exchange(
+                sequence << 2 | RUNNING,
+                sequence << 2 | COMMITTING,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
+    /// Says what the transaction waits for (0: nothing). *Sequentially consistent*: one half of a
+    /// Dekker pattern with [`Slots::wound`]; the waiter looks for a wound after this.
+    pub fn set_waiting_for(&self, key: u64) {
+        self.waiting_for.store(key, Ordering::SeqCst);
+    }
+
+    /// Remembers that a transaction of this slot committed writes at this time.
+    #[inline]
+    pub fn remember_commit(&self, time: Timestamp, sequence: u64) {
+        let entry = (time.ticks() & 0xffff_ffff) << 32 | sequence & 0xffff_ffff;
+        self.recent[time.ticks() as usize % REMEMBERED].store(entry, Ordering::Relaxed);
+    }
+}
+
+/// What became of a wound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wound {
+    /// The transaction will abort at its next step. If it waits, it must be woken where it does.
+    Told(Option<crate::WaitFor>),
+    /// It is past its commit point, or over; it lets go by itself.
+    TooLate,
+}
+
+/// All slots of a database.
+#[derive(Debug)]
+pub struct Slots(Box<[CachePadded<Slot>]>);
+
+impl Slots {
+    /// This many of them, at most [`SlotId::LIMIT`].
+    pub fn new(count: usize) -> Self {
+        Slots((0..count.min(SlotId::LIMIT)).map(|_| CachePadded(Slot::new())).collect())
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// One of them.
+    #[inline]
+    pub fn get(&self, slot: SlotId) -> &Slot {
+        &self.0[slot.index()]
+    }
+
+    /// A free one, looked for from `hint` on, now claimed.
+    pub fn claim(&self, hint: usize) -> Option<SlotId> {
+        let count = self.0.len();
+        (0..count).map(|i| (hint + i) % count).find(|&i| self.0[i].try_claim()).and_then(SlotId::new)
+    }
+
+    /// The transaction that runs in a slot, if one does.
+    pub fn running(&self, slot: SlotId) -> Option<TxnId> {
+        let status = self.0.get(slot.index())?.status.load(Ordering::SeqCst);
+        (status & 3 != IDLE).then(|| TxnId::new(slot, status >> 2))
+    }
+
+    /// The age of a transaction, as far as it still runs; a finished one has let go, or is about to.
+    pub fn age_of(&self, txn: TxnId) -> Age {
+        self.0.get(txn.slot().index()).map_or(Age::YOUNGEST, |slot| slot.age())
+    }
+
+    /// Tells a transaction to abort.
+    pub fn wound(&self, txn: TxnId) -> Wound {
+        let slot = self.get(txn.slot());
+        let running = txn.sequence() << 2 | RUNNING;
+        match slot.status.compare_exchange(
+            running,
+            txn.sequence() << 2 | WOUNDED,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        ) {
+            Ok(_) => {}
+            Err(now) if now == txn.sequence() << 2 | WOUNDED => {}
+            Err(_) => return Wound::TooLate,
+        }
+        let key = slot.waiting_for.load(Ordering::SeqCst);
+        Wound::Told((key != 0).then(|| crate::WaitFor::from_key(key as usize)))
+    }
+
+    /// The transaction of `slot` that committed writes at `time`, if it is remembered.
+    pub fn writer_of(&self, slot: SlotId, time: Timestamp) -> Option<TxnId> {
+        let slot_state = self.0.get(slot.index())?;
+        let entry = slot_state.recent[time.ticks() as usize % REMEMBERED].load(Ordering::Relaxed);
+        if entry == 0 || entry >> 32 != time.ticks() & 0xffff_ffff {
+            return None;
+        }
+        // The entry holds 32 bits of the sequence number; the rest is the slot's current one, or
+        // the one before if the low part has wrapped since.
+        let now = slot_state.sequence();
+        let low = entry & 0xffff_ffff;
+        let candidate = now & !0xffff_ffff | low;
+        let sequence = if candidate > now { candidate.checked_sub(1 << 32)? } else { candidate };
+        Some(TxnId::new(slot, sequence))
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wound_hits_only_the_transaction_it_names() {
+        let slots = Slots::new(2);
+        let id = slots.claim(1).unwrap();
+        assert_eq!(id.index(), 1);
+        let slot = slots.get(id);
+        slot.begin(5);
+        assert_eq!(slots.running(id), Some(TxnId::new(id, 5)));
+        assert_eq!(slots.wound(TxnId::new(id, 4)), Wound::TooLate);
+        assert!(!slot.is_wounded());
+        assert_eq!(slots.wound(TxnId::new(id, 5)), Wound::Told(None));
+        assert!(slot.is_wounded() && !slot.try_commit(5));
+        slot.end(5);
+        slot.begin(6);
+        assert!(!slot.is_wounded() && slot.try_commit(6));
+        assert_eq!(slots.wound(TxnId::new(id, 6)), Wound::TooLate);
+    }
+
+    #[test]
+    fn commits_are_remembered_by_time() {
+        let slots = Slots::new(1);
+        let id = slots.claim(0).unwrap();
+        assert!(slots.claim(0).is_none());
+        let slot = slots.get(id);
+        slot.begin((1 << 32) + 3);
+        slot.remember_commit(Timestamp::new(118), (1 << 32) + 2);
+        assert_eq!(slots.writer_of(id, Timestamp::new(118)), Some(TxnId::new(id, (1 << 32) + 2)));
+        assert_eq!(slots.writer_of(id, Timestamp::new(118 + 64)), None);
+        slot.remember_commit(Timestamp::new(119), 0xffff_fff0);
+        assert_eq!(slots.writer_of(id, Timestamp::new(119)), Some(TxnId::new(id, 0xffff_fff0)));
+    }
+}

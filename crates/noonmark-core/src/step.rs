@@ -1,0 +1,44 @@
+//! What a rule may answer.
+//!
+//! A rule never waits, sleeps, spins or retries: it looks at one record and says what it found. The
+//! host decides what becomes of it.
+
+/// The answer of a rule.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<T, C> {
+    /// Granted.
+    Ready(T),
+    /// Another transaction is in a short critical section here: ask again soon, a bounded number of
+    /// times; the conflict is what to abort with when patience ends.
+    Busy(C),
+    /// Another transaction must finish first: leave a waker in the waiting room and ask again when
+    /// woken.
+    Wait(WaitFor, C),
+    /// This transaction cannot go on.
+    Abort(C),
+}
+
+/// What a transaction waits for: a place in memory whose holder will wake those who wait for it.
+///
+/// Only a key into the [waiting room](crate::room); never dereferenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WaitFor(usize);
+
+impl WaitFor {
+    /// The release of whatever is guarded at this place.
+    #[inline]
+    pub fn release_of<T>(place: &T) -> Self {
+        WaitFor(std::ptr::from_ref(place) as usize)
+    }
+
+    #[inline]
+    pub(crate) fn from_key(key: usize) -> Self {
+        WaitFor(key)
+    }
+
+    /// A number for hashing and comparing.
+    #[inline]
+    pub fn key(self) -> usize {
+        self.0
+    }
+}

@@ -1,0 +1,187 @@
+//! The version word of a column group, which is also its write lock.
+//!
+//! ```text
+//!            63     62       61 .. 12          11 .. 0
+//! unlocked   0    absent   time of writing    slot of the writer
+//! locked     1    waiters  sequence number    slot of the holder
+//! ```
+//!
+//! One word, so that taking the write lock *is* the check that the version is still the one that
+//! was read: a compare-and-swap from the version seen to the id of the transaction. The version
+//! is not lost meanwhile: the holder keeps it and puts it back if it aborts.
+//!
+//! Transitions, and who makes them:
+//!
+//! ```text
+//! version v ──try_lock──▶ held by t ──unlock(version w > v)──▶ version w     (t commits)
+//!                             │  ▲ └──unlock(version v)──▶ version v         (t aborts)
+//!                  mark_waiters│  │
+//!                             ▼  │
+//!                    held by t, waiters: unlock answers that somebody must be woken
+//! absent v ──try_lock──▶ held by t ──unlock(RECLAIMED)──▶ never changes again
+//! ```
+//!
+//! A committed version's time only ever grows, so two versions of one group that are equal as words
+//! are the same version: no ABA.
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::{SLOT_BITS, SlotId, TIME_BITS, Timestamp, TxnId};
+
+const LOCKED: u64 = 1 << 63;
+const FLAG: u64 = 1 << 62;
+
+/// One state of a [`VersionWord`]: a version, or a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Word(u64);
+
+impl Word {
+    /// The record was taken out of its index for good; look the key up again.
+    pub const RECLAIMED: Word = Word(LOCKED | ((1 << SLOT_BITS) - 1));
+
+    /// A committed version.
+    #[inline]
+    pub const fn version(time: Timestamp, writer: SlotId, absent: bool) -> Self {
+        Word((absent as u64) << 62 | time.ticks() << SLOT_BITS | writer.index() as u64)
+    }
+
+    #[inline]
+    const fn held(by: TxnId) -> Self {
+        Word(LOCKED | by.bits())
+    }
+
+    /// Whether a transaction holds the write lock (or the record is [reclaimed](Self::RECLAIMED)).
+    #[inline]
+    pub const fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
+
+    /// Whether the record has left its index for good.
+    #[inline]
+    pub const fn is_reclaimed(self) -> bool {
+        self.0 == Self::RECLAIMED.0
+    }
+
+    /// Who holds the write lock.
+    #[inline]
+    pub const fn owner(self) -> Option<TxnId> {
+        if self.is_locked() && !self.is_reclaimed() { Some(TxnId::from_bits(self.0)) } else { None }
+    }
+
+    /// Whether `txn` holds the write lock.
+    #[inline]
+    pub const fn is_held_by(self, txn: TxnId) -> bool {
+        self.0 & !FLAG == LOCKED | txn.bits()
+    }
+
+    /// Of a version: the key has no value at this version. Meaningless while locked.
+    #[inline]
+    pub const fn is_absent(self) -> bool {
+        self.0 & FLAG != 0
+    }
+
+    /// Of a version: when it was written. Meaningless while locked.
+    #[inline]
+    pub const fn time(self) -> Timestamp {
+        Timestamp::new(self.0 >> SLOT_BITS & ((1 << TIME_BITS) - 1))
+    }
+
+    /// Of a version: the slot of the transaction that wrote it. Meaningless while locked.
+    #[inline]
+    pub const fn writer(self) -> SlotId {
+        SlotId::from_bits(self.0)
+    }
+}
+
+/// A version and write lock in one atomic word.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct VersionWord(AtomicU64);
+
+impl VersionWord {
+    /// Starts in this state.
+    pub fn new(word: Word) -> Self {
+        VersionWord(AtomicU64::new(word.0))
+    }
+
+    /// What it is now. *Acquire*: whoever sees a version sees the value that was installed with it.
+    #[inline(always)]
+    pub fn load(&self) -> Word {
+        Word(self.0.load(Ordering::Acquire))
+    }
+
+    /// What it is now, for the second look of a reader that has copied the value and has passed an
+    /// acquire fence: the fence orders the copy before this load, so *relaxed* is enough.
+    #[inline(always)]
+    pub fn load_after_fence(&self) -> Word {
+        Word(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Takes the write lock if the word still is `seen`, an unlocked version.
+    ///
+    /// *Sequentially consistent*: the lock is one half of two Dekker patterns. The other halves are
+    /// a logical reader that raises the read time and then looks for a lock, and a reader that
+    /// enters the [read indicator](crate::readers) and then looks for a lock; at least one of each
+    /// pair sees the other. On x86 every read-modify-write is that strong anyway.
+    #[inline(always)]
+    pub fn try_lock(&self, seen: Word, by: TxnId) -> Result<(), Word> {
+        debug_assert!(!seen.is_locked());
+        self.0
+            .compare_exchange(seen.0, Word::held(by).0, Ordering::SeqCst, Ordering::Acquire)
+            .map(|_| ())
+            .map_err(Word)
+    }
+
+    /// Tells the holder that somebody waits, if the word still is `seen`, a locked state. False:
+    /// it has changed; look again before waiting.
+    ///
+    /// *Sequentially consistent*, as the waiter has registered itself in the waiting room before.
+    #[inline]
+    pub fn mark_waiters(&self, seen: Word) -> bool {
+        debug_assert!(seen.owner().is_some());
+        seen.0 & FLAG != 0
+            || self.0.compare_exchange(seen.0, seen.0 | FLAG, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Lets go, leaving `next`; for protocols under which nobody ever waits for this word.
+    ///
+    /// *Release*: the value written under the lock is visible to whoever sees `next`.
+    #[inline(always)]
+    pub fn unlock_unwatched(&self, next: Word) {
+        self.0.store(next.0, Ordering::Release);
+    }
+
+    /// Lets go, leaving `next`, and tells whether somebody waits and must be woken.
+    ///
+    /// *Sequentially consistent swap*: it publishes the value, and it cannot miss the mark of a
+    /// waiter that read the word before.
+    #[inline]
+    #[must_use = "those who wait must be woken"]
+    pub fn unlock(&self, next: Word) -> bool {
+        self.0.swap(next.0, Ordering::SeqCst) & FLAG != 0
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_carry_what_they_are_made_of() {
+        let slot = SlotId::new(77).unwrap();
+        let w = Word::version(Timestamp::MAX, slot, true);
+        assert!(!w.is_locked() && w.is_absent());
+        assert_eq!((w.time(), w.writer()), (Timestamp::MAX, slot));
+        let txn = TxnId::new(slot, 5531);
+        let cell = VersionWord::new(w);
+        cell.try_lock(w, txn).unwrap();
+        let held = cell.load();
+        assert_eq!(held.owner(), Some(txn));
+        assert!(held.is_held_by(txn) && !held.is_held_by(TxnId::new(slot, 5532)));
+        assert!(cell.mark_waiters(held) && cell.mark_waiters(cell.load()));
+        assert!(cell.load().is_held_by(txn));
+        assert!(cell.unlock(w));
+        assert_eq!(cell.load(), w);
+        assert_eq!(Word::RECLAIMED.owner(), None);
+        assert_eq!(txn.to_string(), "77/5531");
+    }
+}
