@@ -26,8 +26,10 @@
 #![allow(dead_code, unused_imports, reason = "the transaction layer is what calls this")]
 
 mod hash;
+mod ordered;
 
 pub(crate) use hash::HashIndex;
+pub(crate) use ordered::OrderedIndex;
 
 use crate::record::RecordPtr;
 use noonmark_core::sync::{AtomicU64, Ordering, fence, spin_loop, thread};
@@ -136,6 +138,13 @@ impl NodeStamp {
             }
             turn = turn.wrapping_add(1);
         }
+    }
+
+    /// The version, if nobody changes the node just now.
+    fn begin_now(&self) -> Option<u64> {
+        // Acquire: as above.
+        let version = self.version.load(Ordering::Acquire);
+        (version & 1 == 0).then_some(version)
     }
 
     /// Whether all that was read since [`NodeStamp::begin`] is of that version.
