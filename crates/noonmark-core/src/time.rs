@@ -107,6 +107,12 @@ impl TxnId {
         self.0
     }
 
+    /// The next transaction of the same slot.
+    #[inline]
+    pub const fn next(self) -> Self {
+        TxnId::new(self.slot(), self.sequence() + 1)
+    }
+
     /// The slot that it runs in.
     #[inline]
     pub const fn slot(self) -> SlotId {

@@ -38,6 +38,9 @@ impl Word {
     /// The record was taken out of its index for good; look the key up again.
     pub const RECLAIMED: Word = Word(LOCKED | ((1 << SLOT_BITS) - 1));
 
+    /// All zero: an unlocked word that no commit ever writes. Free, where the word is not a version.
+    pub const FREE: Word = Word(0);
+
     /// A committed version.
     #[inline]
     pub const fn version(time: Timestamp, writer: SlotId, absent: bool) -> Self {
@@ -101,6 +104,20 @@ impl VersionWord {
     /// Starts in this state.
     pub fn new(word: Word) -> Self {
         VersionWord(AtomicU64::new(word.0))
+    }
+
+    /// The word in an atomic that other words lie beside.
+    #[inline(always)]
+    pub fn from_atomic(word: &AtomicU64) -> &Self {
+        // SAFETY: `VersionWord` is a transparent wrapper of it.
+        unsafe { &*std::ptr::from_ref(word).cast::<VersionWord>() }
+    }
+
+    /// What it is now, as part of a Dekker pattern: after a sequentially consistent write of
+    /// another place.
+    #[inline(always)]
+    pub fn load_seq_cst(&self) -> Word {
+        Word(self.0.load(Ordering::SeqCst))
     }
 
     /// What it is now. *Acquire*: whoever sees a version sees the value that was installed with it.
