@@ -5,11 +5,21 @@
 //! global epoch is two ahead: the epoch only advances when every pinned slot has seen the current
 //! one, so by then no transaction is left that could have found it.
 //!
-//! Invariant: a slot pinned at `e` implies that the global epoch is `e` or `e + 1`.
+//! Why two, and why that is enough. Say a reader is pinned, and finds something that is retired at
+//! epoch `e`. Its fence then comes before the retirer's, or it would have seen that the thing was
+//! unlinked. An attempt to advance that did not see the pin had its own fence before the reader's,
+//! hence before the retirer's, so that it began at most at `e`: it may bring the epoch to `e + 1`. An
+//! attempt that did see the pin goes through only at the epoch of the pin, which the reader read
+//! before its fence, so at most `e`: again `e + 1`. The epoch does not reach `e + 2` until the reader
+//! lets go. (The pin may be stale: the epoch can move on between the pin's two steps. That only keeps
+//! the epoch from moving further.)
 //!
 //! Slots, not threads, are pinned: a session may move between threads, and simulated workers share
 //! one. A transaction that stays open keeps everything that was retired since; that is the price of
 //! reading without locks.
+//!
+//! What it does not do: it does not find out by itself that something is unlinked, it counts no
+//! references, and it does not bound what a transaction that stays open holds back.
 
 use crate::sync::{AtomicU64, CachePadded, Mutex, Ordering, fence};
 use crate::time::SlotId;
@@ -35,7 +45,9 @@ impl Garbage {
     /// Garbage that `free(pointer, argument)` frees.
     ///
     /// # Safety
-    /// The call must be sound once, on any thread, when nobody refers to `pointer` any more.
+    /// The call must be sound once, on any thread, when nobody refers to `pointer` any more. Whoever
+    /// hands it to [`Limbo::retire`] must have unlinked what it frees before, so that it cannot be
+    /// found any more, and hand it to a limbo that goes with the epochs that its readers pin.
     pub unsafe fn new(pointer: *mut u8, argument: usize, free: unsafe fn(*mut u8, usize)) -> Self {
         Garbage { pointer, argument, free }
     }
@@ -68,12 +80,16 @@ impl Epochs {
     }
 
     /// Pins the slot: what it finds from now on stays readable until [`Epochs::unpin`].
+    ///
+    /// Not for a slot that is pinned: what it found before would no longer be protected.
     #[inline]
     pub fn pin(&self, slot: SlotId) {
+        debug_assert!(!self.is_pinned(slot), "a pinned slot must be unpinned before it is pinned anew");
         let epoch = self.global.load(Ordering::Relaxed);
-        self.pinned[slot.index()].store(epoch, Ordering::Relaxed);
-        // The pin must be visible to whoever advances the epoch before any pointer is loaded. If
-        // the epoch advanced in between, we are pinned one behind, which only delays others.
+        // Release: who sees this pin sees that reads under an earlier pin of the slot are over, as if
+        // it had seen the unpinning. The pin must be visible to whoever advances the epoch before
+        // any pointer is loaded: that is the fence.
+        self.pinned[slot.index()].store(epoch, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
@@ -126,7 +142,8 @@ impl Drop for Epochs {
 /// What one session has retired and not yet freed.
 #[derive(Debug, Default)]
 pub struct Limbo {
-    /// Oldest first; epochs never decrease.
+    /// Oldest first; epochs never decrease, and none is earlier than that in which its garbage was
+    /// unlinked.
     retired: VecDeque<(u64, Garbage)>,
     since_collect: usize,
 }
@@ -164,9 +181,11 @@ impl Limbo {
         self.since_collect = 0;
         let now = epochs.try_advance();
         if let Ok(mut orphans) = epochs.orphans.try_lock() {
+            // Retired anew: later than need be, and in order. The epoch is read under the lock: it is
+            // then no earlier than that of any orphan. `now` may be, if the epoch has moved since.
+            let anew = epochs.global.load(Ordering::Relaxed);
             for (_, garbage) in orphans.drain(..) {
-                // Retired anew: later than need be, and in order.
-                self.retired.push_back((now, garbage));
+                self.retired.push_back((anew, garbage));
             }
         }
         while self.retired.front().is_some_and(|(epoch, _)| epoch + 2 <= now) {
@@ -186,7 +205,7 @@ impl Limbo {
 impl Drop for Limbo {
     fn drop(&mut self) {
         debug_assert!(
-            self.retired.is_empty(),
+            self.retired.is_empty() || std::thread::panicking(),
             "a limbo must be abandoned to its epochs before it is dropped"
         );
     }

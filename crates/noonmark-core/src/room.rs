@@ -3,19 +3,30 @@
 //! Keyed by what is waited for. Only the slow path comes here: a holder that lets go learns from a
 //! flag in the word it clears whether anybody waits at all.
 //!
-//! The order that loses no wake-up: the waiter *registers, then flags the word, then looks again*;
-//! the holder *changes the word, and if the flag was set, wakes*. If the look finds the word
-//! unchanged, the flag was in before the change, so the holder sees it and finds the waker.
+//! The order that loses no wake-up: the waiter *registers, then marks the word as it last saw it*,
+//! which fails if the word has changed; the holder *changes the word, and if the mark was set,
+//! wakes*. Say the marking succeeds. Then the holder's change comes later, finds the mark, and goes to
+//! the room. It either finds the waker there, or has been there before the waker came; but in that
+//! case the room's mutex has put the change before the marking, which would have failed.
 //!
-//! All waiters for one thing are woken together and look again; who gets it is settled by the rule
-//! that they run again, by age where the protocol has ages.
+//! All waiters for one thing are woken together, in the order in which they came, and look again; who
+//! gets it is settled by the rule that they run again, by age where the protocol has ages. The order
+//! depends on nothing else (what a key hashes to is an accident of addresses), so that a simulated
+//! run repeats.
+//!
+//! What it does not do: it does not know whether what is waited for has happened. A waker may be woken
+//! for nothing; one that is no longer wanted should be taken back.
 
 use crate::step::WaitFor;
 use crate::sync::{CachePadded, Mutex};
 use crate::time::SlotId;
 use std::task::Waker;
 
+#[cfg(not(loom))]
 const SHARDS: usize = 64;
+/// Loom tracks each mutex: few enough to explore.
+#[cfg(loom)]
+const SHARDS: usize = 1;
 
 struct Waiter {
     on: WaitFor,
@@ -44,25 +55,33 @@ impl WaitingRoom {
         // Fibonacci hashing: the places waited for are aligned, so their low bits say nothing.
         let hash = (on.key() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shard = &self.shards[(hash >> 58) as usize % SHARDS];
-        // A panic cannot happen while a shard is locked (the wakers are called outside), so a
-        // poisoned one is as good as any.
+        // Nothing panics while a shard is locked (wakers are cloned, called and dropped outside), so
+        // a poisoned one is as good as any.
         let mut waiters = shard.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         f(&mut waiters)
     }
 
     /// Leaves a waker; a slot's earlier one for the same thing is replaced.
     pub fn register(&self, on: WaitFor, slot: SlotId, waker: &Waker) {
-        self.with_shard(on, |waiters| match waiters.iter_mut().find(|w| w.on == on && w.slot == slot) {
-            Some(waiter) => waiter.waker.clone_from(waker),
-            None => waiters.push(Waiter { on, slot, waker: waker.clone() }),
+        let waker = waker.clone();
+        let replaced = self.with_shard(on, |waiters| {
+            match waiters.iter_mut().find(|w| w.on == on && w.slot == slot) {
+                Some(waiter) => Some(std::mem::replace(&mut waiter.waker, waker)),
+                None => {
+                    waiters.push(Waiter { on, slot, waker });
+                    None
+                }
+            }
         });
+        drop(replaced);
     }
 
     /// Takes a slot's waker back.
     pub fn leave(&self, on: WaitFor, slot: SlotId) {
         let waiter = self.with_shard(on, |waiters| {
             let index = waiters.iter().position(|w| w.on == on && w.slot == slot)?;
-            Some(waiters.swap_remove(index))
+            // Not `swap_remove`: the others keep their order.
+            Some(waiters.remove(index))
         });
         drop(waiter);
     }

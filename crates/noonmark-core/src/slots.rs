@@ -7,6 +7,14 @@
 //! A transaction begins (*running*) and ends (*idle*) by plain stores to its own line. Others may
 //! *wound* it while it runs, by compare-and-swap, naming its sequence number so that a wound never
 //! hits the slot's next transaction; past its commit point (*committing*) it cannot be wounded.
+//!
+//! A victim that waits must be woken, or it would sleep through its wound. So it *says what it waits
+//! for and registers in the [waiting room](crate::room), then looks for a wound, then sleeps*; the
+//! other *wounds, then looks for what the victim waits for, then wakes*. All looks and sayings are
+//! sequentially consistent: at least one sees the other.
+//!
+//! What it does not do: it keeps no list of what a transaction holds, and nothing here outlives the
+//! process. A transaction that was wounded must find out for itself, and let go.
 
 use crate::sync::{AtomicBool, AtomicU64, CachePadded, Ordering};
 use crate::time::{Age, SlotId, Timestamp, TxnId};
@@ -16,8 +24,18 @@ const RUNNING: u64 = 1;
 const WOUNDED: u64 = 2;
 const COMMITTING: u64 = 3;
 
+/// As many bits of a sequence number as a [`TxnId`] has, so that both wrap together.
+#[inline]
+const fn status(sequence: u64, state: u64) -> u64 {
+    (sequence & Timestamp::MAX.ticks()) << 2 | state
+}
+
 /// How many of a slot's last commits can still be told by their time.
+#[cfg(not(loom))]
 const REMEMBERED: usize = 64;
+/// Loom tracks each atomic: few enough to explore.
+#[cfg(loom)]
+const REMEMBERED: usize = 2;
 
 /// One slot of a database.
 #[derive(Debug)]
@@ -26,12 +44,13 @@ pub struct Slot {
     in_use: AtomicBool,
     /// See the module's diagram. Written by the holder, and by those who wound it.
     status: AtomicU64,
-    /// When the transaction first began, or [`Age::YOUNGEST`] while nobody has asked.
+    /// When the transaction first began, or [`Age::YOUNGEST`] if its protocol has no ages.
     age: AtomicU64,
     /// The [`crate::WaitFor`] that the transaction waits for, or 0.
     waiting_for: AtomicU64,
-    /// Sequence number and low bits of the commit time of the last writing commits, so that an abort
-    /// can name the transaction that wrote a version. A hint: written relaxed, checked when read.
+    /// Low halves of the commit time and the sequence number of the last writing commits, so that an
+    /// abort can name the transaction that wrote a version. A hint, for people: it is overwritten by
+    /// later commits, and a time that differs by a multiple of 2^32 is taken for the same.
     recent: [AtomicU64; REMEMBERED],
 }
 
@@ -53,6 +72,7 @@ impl Slot {
 
     /// Gives the slot back. *Release*: the next holder sees all that this one left.
     pub fn release(&self) {
+        debug_assert!(self.in_use.load(Ordering::Relaxed), "a slot is given back by its holder, once");
         self.in_use.store(false, Ordering::Release);
     }
 
@@ -64,16 +84,20 @@ impl Slot {
     /// A transaction with this sequence number begins. *Release*: its age is seen with it.
     #[inline]
     pub fn begin(&self, sequence: u64) {
-        self.status.store(sequence << 2 | RUNNING, Ordering::Release);
+        self.status.store(status(sequence, RUNNING), Ordering::Release);
     }
 
     /// It has ended, one way or the other, and holds nothing any more.
     #[inline]
     pub fn end(&self, sequence: u64) {
-        self.status.store(sequence << 2 | IDLE, Ordering::Release);
+        self.status.store(status(sequence, IDLE), Ordering::Release);
     }
 
-    /// Sets the age of the transaction that runs here.
+    /// Sets the age of the transaction that runs here, before it begins.
+    ///
+    /// An age that were only set at the first conflict could be published too late: two transactions
+    /// would each take the other for the younger, and wait for each other. Set before the first lock
+    /// is taken, it is seen by whoever sees the lock.
     #[inline]
     pub fn set_age(&self, age: Age) {
         self.age.store(age.bits(), Ordering::Release);
@@ -92,20 +116,24 @@ impl Slot {
     }
 
     /// Passes the commit point, after which no wound counts. False: it was wounded before.
+    ///
+    /// This and the wound are compare-and-swaps from the same state, so exactly one succeeds.
     #[inline]
     pub fn try_commit(&self, sequence: u64) -> bool {
         self.status
             .compare_exchange(
-                sequence << 2 | RUNNING,
-                sequence << 2 | COMMITTING,
+                status(sequence, RUNNING),
+                status(sequence, COMMITTING),
                 Ordering::SeqCst,
                 Ordering::Relaxed,
             )
             .is_ok()
     }
 
-    /// Says what the transaction waits for (0: nothing). *Sequentially consistent*: one half of a
-    /// Dekker pattern with [`Slots::wound`]; the waiter looks for a wound after this.
+    /// Says what the transaction waits for: a [`crate::WaitFor::key`], or 0 for nothing.
+    ///
+    /// *Sequentially consistent*: one half of a Dekker pattern with [`Slots::wound`]. The waiter
+    /// says so and registers in the waiting room, in either order, and looks for a wound after both.
     pub fn set_waiting_for(&self, key: u64) {
         self.waiting_for.store(key, Ordering::SeqCst);
     }
@@ -114,7 +142,8 @@ impl Slot {
     #[inline]
     pub fn remember_commit(&self, time: Timestamp, sequence: u64) {
         let entry = (time.ticks() & 0xffff_ffff) << 32 | sequence & 0xffff_ffff;
-        self.recent[time.ticks() as usize % REMEMBERED].store(entry, Ordering::Relaxed);
+        // Release: whoever sees the entry sees that the slot has come as far as this sequence number.
+        self.recent[time.ticks() as usize % REMEMBERED].store(entry, Ordering::Release);
     }
 }
 
@@ -151,7 +180,7 @@ impl Slots {
     /// A free one, looked for from `hint` on, now claimed.
     pub fn claim(&self, hint: usize) -> Option<SlotId> {
         let count = self.0.len();
-        (0..count).map(|i| (hint + i) % count).find(|&i| self.0[i].try_claim()).and_then(SlotId::new)
+        (0..count).map(|i| (hint % count + i) % count).find(|&i| self.0[i].try_claim()).and_then(SlotId::new)
     }
 
     /// The transaction that runs in a slot, if one does.
@@ -160,7 +189,9 @@ impl Slots {
         (status & 3 != IDLE).then(|| TxnId::new(slot, status >> 2))
     }
 
-    /// The age of a transaction, as far as it still runs; a finished one has let go, or is about to.
+    /// The age of a transaction, as far as it still runs. If it is over, this may be the age of the
+    /// slot's next one, which does no harm: whoever goes by it and waits finds that the lock was let
+    /// go, and whoever goes by it and wounds names a transaction that is over.
     pub fn age_of(&self, txn: TxnId) -> Age {
         self.0.get(txn.slot().index()).map_or(Age::YOUNGEST, |slot| slot.age())
     }
@@ -168,15 +199,12 @@ impl Slots {
     /// Tells a transaction to abort.
     pub fn wound(&self, txn: TxnId) -> Wound {
         let slot = self.get(txn.slot());
-        let running = txn.sequence() << 2 | RUNNING;
-        match slot.status.compare_exchange(
-            running,
-            txn.sequence() << 2 | WOUNDED,
-            Ordering::SeqCst,
-            Ordering::SeqCst,
-        ) {
+        let running = status(txn.sequence(), RUNNING);
+        let wounded = status(txn.sequence(), WOUNDED);
+        match slot.status.compare_exchange(running, wounded, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => {}
-            Err(now) if now == txn.sequence() << 2 | WOUNDED => {}
+            // Somebody else's wound; but whether they have woken the victim yet, we cannot know.
+            Err(now) if now == wounded => {}
             Err(_) => return Wound::TooLate,
         }
         let key = slot.waiting_for.load(Ordering::SeqCst);
@@ -186,7 +214,7 @@ impl Slots {
     /// The transaction of `slot` that committed writes at `time`, if it is remembered.
     pub fn writer_of(&self, slot: SlotId, time: Timestamp) -> Option<TxnId> {
         let slot_state = self.0.get(slot.index())?;
-        let entry = slot_state.recent[time.ticks() as usize % REMEMBERED].load(Ordering::Relaxed);
+        let entry = slot_state.recent[time.ticks() as usize % REMEMBERED].load(Ordering::Acquire);
         if entry == 0 || entry >> 32 != time.ticks() & 0xffff_ffff {
             return None;
         }
