@@ -18,6 +18,10 @@
 //! one. A transaction that stays open keeps everything that was retired since; that is the price of
 //! reading without locks.
 //!
+//! Pinning and unpinning costs one full barrier, 7 ns where a memory access in cache costs 1 (x86-64;
+//! a swap instead of store and fence costs the same, and orders less on other machines). A commit
+//! takes a hundred times that.
+//!
 //! What it does not do: it does not find out by itself that something is unlinked, it counts no
 //! references, and it does not bound what a transaction that stays open holds back.
 
@@ -208,5 +212,86 @@ impl Drop for Limbo {
             self.retired.is_empty() || std::thread::panicking(),
             "a limbo must be abandoned to its epochs before it is dropped"
         );
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Garbage that counts when it is freed.
+    fn counted(freed: &Arc<AtomicUsize>) -> Garbage {
+        unsafe fn free(pointer: *mut u8, argument: usize) {
+            // SAFETY: the pointer was made of an `Arc` below, and this is called once.
+            let freed = unsafe { Arc::from_raw(pointer.cast_const().cast::<AtomicUsize>()) };
+            freed.fetch_add(argument, Ordering::Relaxed);
+        }
+        let pointer = Arc::into_raw(freed.clone()).cast_mut().cast();
+        // SAFETY: the pointer owns a count of the `Arc`, which any thread may drop.
+        unsafe { Garbage::new(pointer, 1, free) }
+    }
+
+    fn slot(index: usize) -> SlotId {
+        SlotId::new(index).unwrap()
+    }
+
+    #[test]
+    fn garbage_waits_for_two_epochs_and_for_pins() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let count = || freed.load(Ordering::Relaxed);
+        let (epochs, mut limbo) = (Epochs::new(2), Limbo::new());
+        epochs.pin(slot(1));
+        assert!(epochs.is_pinned(slot(1)) && !epochs.is_pinned(slot(0)));
+        limbo.retire(&epochs, counted(&freed));
+        for _ in 0..5 {
+            limbo.collect(&epochs);
+        }
+        assert_eq!((epochs.current(), limbo.len(), count()), (2, 1, 0), "one step ahead of the pin");
+        epochs.unpin(slot(1));
+        epochs.pin(slot(1));
+        limbo.collect(&epochs);
+        assert_eq!((epochs.current(), limbo.is_empty(), count()), (3, true, 1), "a later pin saw no more");
+        epochs.unpin(slot(1));
+    }
+
+    #[test]
+    fn retiring_frees_as_it_goes() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let (epochs, mut limbo) = (Epochs::new(4), Limbo::new());
+        for i in 0..100 * COLLECT_EVERY {
+            epochs.pin(slot(i % 4));
+            limbo.retire(&epochs, counted(&freed));
+            epochs.unpin(slot(i % 4));
+            assert!(limbo.len() <= 4 * COLLECT_EVERY);
+        }
+        limbo.abandon(&epochs);
+        assert!(limbo.is_empty());
+        drop(epochs);
+        assert_eq!(freed.load(Ordering::Relaxed), 100 * COLLECT_EVERY, "each once");
+        assert_eq!(Arc::strong_count(&freed), 1);
+    }
+
+    #[test]
+    fn orphans_are_taken_over() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let (epochs, mut ended, mut limbo) = (Epochs::new(1), Limbo::new(), Limbo::new());
+        ended.retire(&epochs, counted(&freed));
+        ended.abandon(&epochs);
+        limbo.collect(&epochs);
+        assert_eq!((limbo.len(), freed.load(Ordering::Relaxed)), (1, 0));
+        limbo.collect(&epochs);
+        limbo.collect(&epochs);
+        assert_eq!((limbo.len(), freed.load(Ordering::Relaxed)), (0, 1));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "must be unpinned")]
+    fn a_pin_does_not_replace_a_pin() {
+        let epochs = Epochs::new(1);
+        epochs.pin(slot(0));
+        epochs.pin(slot(0));
     }
 }

@@ -100,3 +100,64 @@ impl WaitingRoom {
         self.shards.iter().map(|s| s.lock().unwrap_or_else(|p| p.into_inner()).len()).sum()
     }
 }
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// Notes who was woken.
+    struct Noting(usize, Arc<Mutex<Vec<usize>>>);
+
+    impl std::task::Wake for Noting {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+
+    fn slot(index: usize) -> SlotId {
+        SlotId::new(index).unwrap()
+    }
+
+    #[test]
+    fn those_who_wait_are_woken_once_in_the_order_in_which_they_came() {
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let waker = |who| Waker::from(Arc::new(Noting(who, woken.clone())));
+        let room = WaitingRoom::new();
+        // Enough other places that many share a shard with the one of interest.
+        let places: Vec<u64> = (0..1000).collect();
+        let on = WaitFor::release_of(&places[500]);
+        for who in 0..4 {
+            for place in &places {
+                room.register(WaitFor::release_of(place), slot(who), &waker(who));
+            }
+        }
+        assert_eq!(room.count(), 4000);
+        for place in places.iter().filter(|&&p| p != 500) {
+            room.leave(WaitFor::release_of(place), slot(0));
+            room.leave(WaitFor::release_of(place), slot(0));
+        }
+        assert_eq!(room.count(), 4 + 999 * 3);
+        room.wake(on);
+        assert_eq!(std::mem::take(&mut *woken.lock().unwrap()), [0, 1, 2, 3]);
+        room.wake(on);
+        assert_eq!(*woken.lock().unwrap(), []);
+        assert_eq!(room.count(), 999 * 3);
+    }
+
+    #[test]
+    fn a_later_waker_replaces_the_earlier_one() {
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let waker = |who| Waker::from(Arc::new(Noting(who, woken.clone())));
+        let room = WaitingRoom::new();
+        let on = WaitFor::release_of(&room);
+        room.register(on, slot(1), &waker(10));
+        room.register(on, slot(2), &waker(20));
+        room.register(on, slot(1), &waker(11));
+        assert_eq!(room.count(), 2);
+        room.leave(on, slot(2));
+        room.wake(on);
+        assert_eq!((*woken.lock().unwrap()).as_slice(), [11]);
+        assert_eq!((room.count(), Arc::strong_count(&woken)), (0, 1), "no waker is kept");
+    }
+}

@@ -40,7 +40,7 @@ const REMEMBERED: usize = 2;
 /// One slot of a database.
 #[derive(Debug)]
 pub struct Slot {
-    /// Held by a session. Taken and given back by compare-and-swap.
+    /// Held by a session. Taken by compare-and-swap, given back by a store.
     in_use: AtomicBool,
     /// See the module's diagram. Written by the holder, and by those who wound it.
     status: AtomicU64,
@@ -65,9 +65,12 @@ impl Slot {
         }
     }
 
-    /// Takes the slot for a session, if it is free.
+    /// Takes the slot for a session, if it is free. *Acquire*: sees all that its last holder left.
     pub fn try_claim(&self) -> bool {
-        !self.in_use.load(Ordering::Relaxed) && !self.in_use.swap(true, Ordering::Acquire)
+        // The load spares the line of a slot that is taken; it may be stale, and then misses a slot
+        // that has just become free.
+        !self.in_use.load(Ordering::Relaxed)
+            && self.in_use.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Gives the slot back. *Release*: the next holder sees all that this one left.
@@ -262,5 +265,71 @@ mod tests {
         assert_eq!(slots.writer_of(id, Timestamp::new(118 + 64)), None);
         slot.remember_commit(Timestamp::new(119), 0xffff_fff0);
         assert_eq!(slots.writer_of(id, Timestamp::new(119)), Some(TxnId::new(id, 0xffff_fff0)));
+    }
+
+    #[test]
+    fn the_writer_of_a_version_is_told_across_the_wrap_of_what_is_remembered() {
+        let slots = Slots::new(1);
+        let id = slots.claim(0).unwrap();
+        let slot = slots.get(id);
+        // The low half of the sequence number wraps between the commit and the question.
+        slot.begin(0xffff_ffff);
+        slot.remember_commit(Timestamp::new(7), 0xffff_ffff);
+        slot.end(0xffff_ffff);
+        slot.begin(1 << 32);
+        assert_eq!(slots.writer_of(id, Timestamp::new(7)), Some(TxnId::new(id, 0xffff_ffff)));
+        // Another time in the same place, and times that nobody wrote.
+        slot.remember_commit(Timestamp::new(7 + 64), 1 << 32);
+        assert_eq!(slots.writer_of(id, Timestamp::new(7)), None);
+        assert_eq!(slots.writer_of(id, Timestamp::ZERO), None);
+        assert_eq!(slots.writer_of(SlotId::NOBODY, Timestamp::new(7)), None);
+        // A number that the slot has not come to is no transaction's.
+        let fresh = Slots::new(1);
+        fresh.get(id).remember_commit(Timestamp::new(7), 3);
+        assert_eq!(fresh.writer_of(id, Timestamp::new(7)), None);
+    }
+
+    #[test]
+    fn sequence_numbers_wrap_with_the_ids() {
+        let slots = Slots::new(1);
+        let id = slots.claim(0).unwrap();
+        let slot = slots.get(id);
+        let beyond = (1 << crate::time::TIME_BITS) + 4;
+        slot.begin(beyond);
+        assert_eq!((slot.sequence(), slots.running(id)), (4, Some(TxnId::new(id, beyond))));
+        assert_eq!(slots.wound(TxnId::new(id, beyond)), Wound::Told(None));
+        slot.end(beyond);
+        slot.begin(beyond + 1);
+        assert!(slot.try_commit(beyond + 1));
+    }
+
+    #[test]
+    fn slots_are_claimed_from_the_hint_on_and_given_back() {
+        let slots = Slots::new(3);
+        let claimed: Vec<_> = (0..4).map(|_| slots.claim(2).map(SlotId::index)).collect();
+        assert_eq!(claimed, [Some(2), Some(0), Some(1), None]);
+        slots.get(SlotId::new(0).unwrap()).release();
+        assert_eq!(slots.claim(usize::MAX), SlotId::new(0));
+        assert_eq!(Slots::new(0).claim(0), None);
+        assert_eq!(Slots::new(usize::MAX).count(), SlotId::LIMIT);
+        assert_eq!(slots.running(SlotId::NOBODY), None);
+        assert_eq!(slots.age_of(TxnId::new(SlotId::NOBODY, 0)), Age::YOUNGEST);
+    }
+
+    #[test]
+    fn a_wound_tells_where_the_victim_waits() {
+        let slots = Slots::new(1);
+        let id = slots.claim(0).unwrap();
+        let slot = slots.get(id);
+        slot.begin(1);
+        let on = crate::WaitFor::release_of(&slots);
+        slot.set_waiting_for(on.key() as u64);
+        let txn = TxnId::new(id, 1);
+        assert_eq!(slots.wound(txn), Wound::Told(Some(on)));
+        assert_eq!(slots.wound(txn), Wound::Told(Some(on)), "whoever wounds too may have to wake");
+        slot.set_waiting_for(0);
+        assert_eq!(slots.wound(txn), Wound::Told(None));
+        slot.end(1);
+        assert_eq!((slots.wound(txn), slots.running(id)), (Wound::TooLate, None));
     }
 }
