@@ -261,4 +261,32 @@ mod tests {
         assert_eq!(Word::RECLAIMED.owner(), None);
         assert_eq!(txn.to_string(), "77/5531");
     }
+
+    #[test]
+    fn a_stale_look_gets_neither_the_lock_nor_the_mark() {
+        let [a, b] = [1, 2].map(|i| TxnId::new(SlotId::new(i).unwrap(), 8));
+        let old = Word::version(Timestamp::ZERO, SlotId::NOBODY, true);
+        let new = Word::version(Timestamp::new(1), a.slot(), false);
+        let cell = VersionWord::new(old);
+        cell.try_lock(old, a).unwrap();
+        let held = cell.load_seq_cst();
+        assert_eq!(cell.try_lock(old, b), Err(held));
+        assert!(cell.mark_waiters(held) && cell.mark_waiters(held), "the second waiter finds the mark");
+        let marked = cell.load();
+        assert!(marked != held && marked.owner() == Some(a));
+        assert!(cell.unlock(new));
+        assert!(!cell.mark_waiters(held) && !cell.mark_waiters(marked));
+        assert_eq!((cell.load(), cell.try_lock(old, b)), (new, Err(new)));
+        cell.try_lock(new, b).unwrap();
+        assert!(!cell.mark_waiters(marked), "another holder");
+        assert!(!cell.unlock(Word::RECLAIMED), "nobody waits");
+        assert!(cell.load().is_reclaimed() && cell.load().is_locked());
+    }
+
+    #[test]
+    fn what_was_there_from_the_start_is_not_reclaimed() {
+        let absent = Word::version(Timestamp::ZERO, SlotId::NOBODY, true);
+        assert!(absent.is_absent() && !absent.is_reclaimed() && absent.owner().is_none());
+        assert_eq!(absent.writer(), SlotId::NOBODY);
+    }
 }
