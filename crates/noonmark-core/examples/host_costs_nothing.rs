@@ -21,7 +21,10 @@ struct Group {
 impl Group {
     fn line(&self, nth: usize) -> Line {
         let chunk = self.chunks.binary_search(&self.offset_bytes).unwrap_or_else(|next| next - 1);
-        Line { space: self.space, line: self.chunks[chunk] + self.offset_bytes / self.line_len_bytes + nth as u64 }
+        Line {
+            space: self.space,
+            line: self.chunks[chunk] + self.offset_bytes / self.line_len_bytes + nth as u64,
+        }
     }
 
     /// Copies the value, if it stays the same meanwhile.

@@ -80,6 +80,7 @@ impl Default for Threads {
 
 impl Threads {
     /// Seeds are derived from this one. Which thread draws which is up to the system.
+    #[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
     pub fn with_seed(seed: u64) -> Self {
         Threads { began: std::time::Instant::now(), seeds: std::sync::atomic::AtomicU64::new(seed) }
     }
@@ -97,6 +98,7 @@ impl std::task::Wake for ThreadWaker {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
 impl Host for Threads {
     fn now_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -165,6 +167,7 @@ impl Host for Threads {
 }
 
 #[cfg(not(any(loom, shuttle)))]
+#[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
 fn park_for(duration_ns: u64) {
     thread::park_timeout(std::time::Duration::from_nanos(duration_ns));
 }
@@ -176,6 +179,7 @@ fn park_for(_: u64) {
 }
 
 #[cfg(not(any(loom, shuttle)))]
+#[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
 fn sleep_for(duration_ns: u64) {
     thread::sleep(std::time::Duration::from_nanos(duration_ns));
 }
@@ -212,6 +216,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the other thread is no transaction")]
     fn a_waiting_thread_is_woken_by_another() {
         let host = Threads::default();
         // Whether it is time, and who asked to be told.

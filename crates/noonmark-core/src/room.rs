@@ -64,15 +64,14 @@ impl WaitingRoom {
     /// Leaves a waker; a slot's earlier one for the same thing is replaced.
     pub fn register(&self, on: WaitFor, slot: SlotId, waker: &Waker) {
         let waker = waker.clone();
-        let replaced = self.with_shard(on, |waiters| {
-            match waiters.iter_mut().find(|w| w.on == on && w.slot == slot) {
+        let replaced =
+            self.with_shard(on, |waiters| match waiters.iter_mut().find(|w| w.on == on && w.slot == slot) {
                 Some(waiter) => Some(std::mem::replace(&mut waiter.waker, waker)),
                 None => {
                     waiters.push(Waiter { on, slot, waker });
                     None
                 }
-            }
-        });
+            });
         drop(replaced);
     }
 
