@@ -115,7 +115,9 @@ impl Epochs {
 
     /// Advances the epoch if every pinned slot has seen the current one.
     fn try_advance(&self) -> u64 {
-        let epoch = self.global.load(Ordering::Relaxed);
+        // Acquire: what allowed the epoch to come this far comes before what we free on the strength
+        // of it, even if we advance it no further ourselves.
+        let epoch = self.global.load(Ordering::Acquire);
         // Pairs with the fence in `pin`: a pin that we do not see below loads its pointers after
         // everything that was unlinked before this.
         fence(Ordering::SeqCst);
