@@ -26,7 +26,7 @@ use std::task::Waker;
 const SHARDS: usize = 64;
 /// Loom tracks each mutex: few enough to explore.
 #[cfg(loom)]
-const SHARDS: usize = 1;
+const SHARDS: usize = 2;
 
 struct Waiter {
     on: WaitFor,

@@ -7,11 +7,11 @@
 //! Loom knows sequentially consistent fences, but treats sequentially consistent *accesses* as
 //! acquire and release, and so raises false alarms on every Dekker pattern. Under loom such an
 //! access is therefore made of a fence and a weaker access, in one of the two ways in which
-//! compilers do that for machines without such accesses: [`SeqCstAs::FenceBefore`] or
-//! [`SeqCstAs::FenceAfter`]. Each way is a legal implementation, so what fails under either is
-//! wrong; each is stronger than the language promises in one direction (a fence before also orders
-//! what came earlier, a fence after what comes later), so the tests run under both. An outcome that
-//! the language permits and neither way shows stays unseen.
+//! compilers do that for machines without such accesses: the fence before, or the fence after
+//! (`SeqCstAs`). Each way is a legal implementation, so what fails under either is wrong; each is
+//! stronger than the language promises in one direction (a fence before also orders what came
+//! earlier, a fence after what comes later), so the tests run under both. An outcome that the language
+//! permits and neither way shows stays unseen.
 
 #[cfg(not(any(loom, shuttle)))]
 mod chosen {
