@@ -18,12 +18,13 @@ std::thread_local! {
     static SEQ_CST_AS: Cell<SeqCstAs> = const { Cell::new(SeqCstAs::FenceBefore) };
 }
 
-/// Explores the model both ways, with at most this many preemptions (none given: all of them).
+/// Explores the model both ways, with at most this many preemptions. None given: all of them, or as
+/// many as the environment's `LOOM_MAX_PREEMPTIONS` says.
 pub fn check_both_ways(preemptions: Option<usize>, model: impl Fn() + Clone + Send + Sync + 'static) {
     for way in [SeqCstAs::FenceBefore, SeqCstAs::FenceAfter] {
         SEQ_CST_AS.set(way);
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = preemptions;
+        builder.preemption_bound = preemptions.or(builder.preemption_bound);
         builder.check(model.clone());
     }
 }

@@ -10,7 +10,8 @@
 //!
 //! A test that cannot fail proves nothing. Each model therefore comes with the weakenings that it was
 //! seen to catch: those that can be written from outside are tests themselves, which must panic; those
-//! inside the crate stand in the model's comment as *planted*, and were tried one by one.
+//! inside the crate stand in the model's comment as *planted*; `scripts/loom-mutants` tries them one by
+//! one.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;
@@ -649,9 +650,9 @@ impl Things {
 
 /// What a reader finds under its pin is not freed before it lets go; also if it pins several times.
 ///
-/// *Planted*: no fence in `pin`; no fence in `try_advance`; no fence in `retire`; a grace of one epoch;
-/// `unpin` relaxed; the pin's store relaxed (found by the second pin: who sees it must see that reads
-/// under the first are over).
+/// *Planted*: no fence in `pin`; a grace of one epoch; `unpin` relaxed; the pins scanned relaxed; the
+/// pin's store relaxed (found by the second pin: who sees it must see that reads under the first are
+/// over).
 #[test]
 fn what_is_found_under_a_pin_stays() {
     check_both_ways(None, || {
@@ -676,8 +677,7 @@ fn what_is_found_under_a_pin_stays() {
 /// The same with another session that advances the epoch meanwhile, so that pins are stale and attempts
 /// to advance overlap.
 ///
-/// *Planted*: a grace of one epoch; no fence in `pin`; no fence in `retire`; in `try_advance`, the
-/// compare-and-swap relaxed.
+/// *Planted*: no fence in `try_advance`; no fence in `retire`; no fence in `pin`; a grace of one epoch.
 #[test]
 fn what_is_found_under_a_stale_pin_stays() {
     check_both_ways(None, || {
