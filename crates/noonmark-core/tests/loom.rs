@@ -131,7 +131,8 @@ fn seqlock(fence_before_install: bool, fence_before_second_look: bool) {
 
 /// A copy between two equal looks is the value of that version.
 ///
-/// *Planted*: `unlock_unwatched` relaxed; `load` relaxed.
+/// *Planted*: `unlock_unwatched` relaxed; `load` relaxed; `fence_before_install`
+/// without its fence.
 #[test]
 fn a_copy_between_equal_looks_is_whole() {
     seqlock(true, true);
@@ -207,7 +208,7 @@ fn readers_against_writer(look: Look) {
 /// Never both a reader inside and a writer that saw no reader.
 ///
 /// *Planted*: `enter` with acquire and release; `try_lock` with acquire and release; `others` with an
-/// acquire load.
+/// acquire load; `load_seq_cst` with acquire.
 #[test]
 fn readers_and_writer_see_each_other() {
     readers_against_writer(VersionWord::load_seq_cst);
@@ -242,7 +243,7 @@ fn read_time_against_writer(look: Look) {
 /// TicToc's extension: raise the read time, then look for a writer; take the lock, then look at the read
 /// time. Never does a version be read at a time at which it is overwritten already.
 ///
-/// *Planted*: `try_lock` with acquire and release.
+/// *Planted*: `try_lock` with acquire and release; `load_seq_cst` with acquire.
 #[test]
 fn read_time_and_writer_see_each_other() {
     read_time_against_writer(VersionWord::load_seq_cst);
@@ -302,7 +303,8 @@ impl Waited {
 /// One waits, one lets go: the wait ends, and nobody is left in the room. (A lost wake-up is a deadlock,
 /// which loom reports.)
 ///
-/// *Planted*: the holder wakes before it unlocks; `wake` does nothing; `mark_waiters` always true.
+/// *Planted*: `mark_waiters` true though the word has changed; `unlock` in two steps, a load and a store;
+/// `wake` that wakes nobody.
 #[test]
 fn no_wake_up_is_lost() {
     check_both_ways(None, || {
@@ -339,7 +341,7 @@ fn a_mark_seen_before_registering_is_not_trusted() {
 /// The lock goes from hand to hand: each of two waiters takes it when it is free and lets it go again. At
 /// most four preemptions.
 ///
-/// *Planted*: as for the two models above.
+/// *Planted*: as for the model above.
 #[test]
 fn the_lock_goes_from_hand_to_hand() {
     fn take_and_let_go(waited: &Waited, who: usize) {
@@ -573,7 +575,7 @@ fn wound_a_sleeper(order: GetReady) {
 /// What the victim waits for never comes, but the wound does.
 ///
 /// *Planted*: `set_waiting_for` with a release store; `is_wounded` with an acquire load; in `wound`, an
-/// acquire load of what is waited for, and the look before the wound.
+/// acquire load of what is waited for, or the wound itself with acquire and release.
 #[test]
 fn no_victim_sleeps_through_its_wound() {
     wound_a_sleeper(GetReady::SayThenRegister);
