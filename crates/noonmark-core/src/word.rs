@@ -154,13 +154,6 @@ impl VersionWord {
         unsafe { &*std::ptr::from_ref(word).cast::<VersionWord>() }
     }
 
-    /// What it is now, as part of a Dekker pattern: after a sequentially consistent write of
-    /// another place.
-    #[inline(always)]
-    pub fn load_seq_cst(&self) -> Word {
-        Word(self.0.load(Ordering::SeqCst))
-    }
-
     /// What it is now. *Acquire*: whoever sees a version sees the value that was installed with it.
     ///
     /// Not for a look that must come after something that this thread has just published: see
