@@ -46,7 +46,7 @@ use std::ptr::NonNull;
 const SHARDS_DEFAULT: usize = 1 << 10;
 /// Fewest and most shards.
 const SHARDS_MIN: usize = 1 << 6;
-const SHARDS_MAX: usize = 1 << 14;
+const SHARDS_MAX: usize = 1 << 10;
 /// Records to a shard that the capacity hint is divided by.
 const PER_SHARD: usize = 64;
 

@@ -260,11 +260,15 @@ fn word_of(record: RecordPtr) -> u64 {
 /// they go.
 #[inline(always)]
 fn head(key: &[u8], skip: usize) -> u64 {
-    let rest = key.get(skip..).unwrap_or(&[]);
-    if let Some(first) = rest.first_chunk::<8>() {
-        return u64::from_be_bytes(*first);
-    }
-    short_head(rest)
+    let Some(last) = key.len().checked_sub(8) else {
+        return short_head(key.get(skip..).unwrap_or(&[]));
+    };
+    // Eight bytes that are there, shifted by those that are not: no branch on how many.
+    let from = skip.min(last);
+    let missing = skip - from;
+    // SAFETY: `from + 8` is at most the key's length.
+    let word = u64::from_be_bytes(unsafe { key.as_ptr().add(from).cast::<[u8; 8]>().read_unaligned() });
+    if missing < 8 { word << (8 * missing) } else { 0 }
 }
 
 #[inline]
@@ -281,5 +285,7 @@ fn short_head(rest: &[u8]) -> u64 {
     rest.iter().zip([56, 48, 40]).fold(0, |word, (byte, shift)| word | u64::from(*byte) << shift)
 }
 
+#[cfg(test)]
+mod figures;
 #[cfg(test)]
 mod test_records;

@@ -12,9 +12,14 @@ use noonmark_core::{Epochs, Limbo};
 use std::ptr::NonNull;
 
 /// Nodes with this many keys or fewer look for a neighbour to be joined to...
-const FEW: usize = LEAF_KEYS / 4;
+const fn few(level: u32) -> usize {
+    (if level == 0 { LEAF_KEYS } else { INNER_KEYS }) / 4
+}
+
 /// ...and are, if that leaves this many at most: some room, lest the next insertion split them.
-const ROOMY: usize = LEAF_KEYS * 3 / 4;
+const fn roomy(level: u32) -> usize {
+    (if level == 0 { LEAF_KEYS } else { INNER_KEYS }) * 3 / 4
+}
 
 /// A child's place: its parent, the parent's version, and which child it is.
 type Place<'a> = (Node<'a>, u64, usize);
@@ -208,7 +213,7 @@ impl<C: Compared> Tree<C> {
             latch.changed();
             break left;
         };
-        if left <= FEW {
+        if left <= few(0) {
             while self.shrink(probe, limbo, epochs) {}
         }
         true
@@ -234,7 +239,7 @@ impl<C: Compared> Tree<C> {
             if !node.stamp().is_still(version) {
                 return None;
             }
-            if child.header().count() <= FEW && children > 0 {
+            if child.header().count() <= few(level) && children > 0 {
                 let left_at = if at < children { at } else { at - 1 };
                 let (left, right) =
                     (child_of(node, version, left_at)?, child_of(node, version, left_at + 1)?);
@@ -271,7 +276,7 @@ impl<C: Compared> Tree<C> {
         // A guess, to leave the latches alone if there is nothing to do.
         let worth = || {
             let (in_left, in_right) = (left.header().count(), right.header().count());
-            in_left == 0 || in_right == 0 || in_left + in_right + usize::from(level > 0) <= ROOMY
+            in_left == 0 || in_right == 0 || in_left + in_right + usize::from(level > 0) <= roomy(level)
         };
         if !worth() {
             return Some(false);

@@ -9,8 +9,10 @@
 //! A *head* is 8 bytes of a key as a number, so that a node is searched by comparing words. The
 //! heads of a node begin after the bytes that all keys between its two *fences* share (`skip`): the
 //! fences are fixed when a node is made, split or joined, and any key that the tree leads here lies
-//! between them, so the shared bytes need no comparison. Equal heads are told apart by the whole
-//! keys: a leaf's in its records, an inner node's in its separators.
+//! between them, so the shared bytes need no comparison. The first and last nodes of a level lack a
+//! fence: there the heads of an inner node begin after what its separators share, which is compared
+//! first; those of a leaf begin with the keys. Equal heads are told apart by the whole keys: a
+//! leaf's in its records, an inner node's in its separators.
 //!
 //! All that is read without a latch is an atomic, loaded relaxed, and believed only once the node's
 //! version has been found unchanged; what is a pointer is followed only after that.
@@ -219,7 +221,8 @@ pub(super) struct Header {
     pub(super) stamp: NodeStamp,
     /// How many records or separators. Changes under the latch only, like all that follows.
     count: AtomicU32,
-    /// Where heads begin in keys: no more bytes than all keys between the fences share.
+    /// Where heads begin in keys: behind the bytes that all keys between the fences share; in an
+    /// inner node that lacks a fence, behind those that its separators share.
     skip: AtomicU32,
     /// The least key that belongs here; [`Fence::NONE`] in the leftmost node of a level.
     lower: AtomicU64,
@@ -260,12 +263,17 @@ impl Header {
     fn set_count(&self, count: usize) {
         self.count.store(count as u32, Ordering::Relaxed);
     }
-    fn set_fences<C: Compared>(&self, lower: Fence, upper: Fence) -> usize {
-        let skip = shared::<C>(lower, upper);
-        self.skip.store(skip as u32, Ordering::Relaxed);
+    fn set_fences(&self, lower: Fence, upper: Fence) {
         self.lower.store(lower.0, Ordering::Relaxed);
         self.upper.store(upper.0, Ordering::Relaxed);
-        skip
+    }
+    fn set_skip(&self, skip: usize) {
+        self.skip.store(skip as u32, Ordering::Relaxed);
+    }
+    /// Whether the node is the first or last of its level.
+    #[inline(always)]
+    fn at_edge(&self) -> bool {
+        self.lower().is_none() || self.upper().is_none()
     }
 }
 
@@ -449,7 +457,9 @@ impl Leaf {
 
     /// Lays out a latched leaf anew.
     pub(super) fn fill<C: Compared>(&self, lower: Fence, upper: Fence, records: &[RecordPtr]) {
-        let skip = self.header.set_fences::<C>(lower, upper);
+        self.header.set_fences(lower, upper);
+        let skip = shared::<C>(lower, upper);
+        self.header.set_skip(skip);
         for at in 0..LEAF_KEYS {
             match records.get(at) {
                 // SAFETY: linked, or about to be: it cannot be freed before the latch is let go.
@@ -489,6 +499,20 @@ impl Inner {
         if C::SHORT {
             return Some(count_below(&self.heads, head, or_equal).min(count));
         }
+        if self.header.at_edge() && self.header.skip() > 0 {
+            // What is skipped is not what all keys share that come here: compare it first.
+            let first = self.separator(0);
+            if !self.header.stamp.is_still(version) || first.is_none() {
+                return None;
+            }
+            // SAFETY: validated; callers are pinned.
+            let skipped = unsafe { first.bytes() }.get(..self.header.skip())?;
+            match probe.key[..probe.key.len().min(skipped.len())].cmp(skipped) {
+                Order::Less => return Some(0),
+                Order::Equal => {}
+                Order::Greater => return Some(count),
+            }
+        }
         let from = count_below(&self.heads, head, false).min(count);
         // Relaxed: see `Header`.
         if from == count || self.heads[from].load(Ordering::Relaxed) != head {
@@ -520,7 +544,12 @@ impl Inner {
         children: &[*mut Header],
     ) {
         debug_assert_eq!(separators.len() + 1, children.len());
-        let skip = self.header.set_fences::<C>(lower, upper);
+        self.header.set_fences(lower, upper);
+        let skip = match separators {
+            [first, .., last] if self.header.at_edge() => shared::<C>(*first, *last),
+            _ => shared::<C>(lower, upper),
+        };
+        self.header.set_skip(skip);
         for at in 0..INNER_KEYS {
             let (fence, head) = match separators.get(at) {
                 None => (Fence::NONE, NO_HEAD),
