@@ -1,1 +1,4 @@
 //! (being built)
+
+pub mod check;
+pub mod history;
