@@ -2,3 +2,4 @@
 
 pub mod mutex;
 pub mod store;
+pub mod tpcc;
