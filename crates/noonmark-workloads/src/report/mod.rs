@@ -4,11 +4,33 @@
 //! getting along with [`Progress`]. Everything a person or a script sees afterwards is made from run
 //! reports alone.
 //!
+//! | file | what it is for |
+//! |---|---|
+//! | `compare.rs` | which runs may be compared at all, who won, and by how much |
+//! | `json.rs` | the JSON array, one object a run |
+//! | `table.rs` | the table on the terminal |
+//! | `plots.rs` | one plot, as inline SVG |
+//! | `page.rs` | the HTML page: plots, the full table, the JSON |
+//! | `number.rs` | figures as people read them |
+//!
 //! The field names of [`RunReport`] are the names in the JSON file: scripts read them, so renaming a field
 //! is a breaking change. Units stand at the end of names.
 //!
 //! What this module does not do: it measures nothing, and it judges nothing. Whether a run was consistent
 //! is found out by the workload, and comes in as a value.
+
+mod compare;
+mod json;
+mod number;
+mod page;
+mod plots;
+mod table;
+
+pub use compare::{Contest, Section, sections};
+pub use json::to_json;
+pub use number::{count, latency, rate, share};
+pub use page::{PageHead, page};
+pub use table::table;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
