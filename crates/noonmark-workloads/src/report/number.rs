@@ -69,7 +69,9 @@ pub fn share(of_one: f64) -> String {
 
 fn three_digits(value: f64) -> String {
     let size = value.abs();
-    if size < 9.995 {
+    if size == 0.0 {
+        "0".into()
+    } else if size < 9.995 {
         format!("{value:.2}")
     } else if size < 99.95 {
         format!("{value:.1}")
@@ -103,6 +105,7 @@ mod tests {
 
     #[test]
     fn latencies_and_shares() {
+        assert_eq!(latency(0.0), "0 µs");
         assert_eq!(latency(0.42), "0.42 µs");
         assert_eq!(latency(3_100.0), "3.10 ms");
         assert_eq!(latency(2_500_000.0), "2.50 s");

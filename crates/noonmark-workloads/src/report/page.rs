@@ -109,10 +109,14 @@ fn section_of(html: &mut String, section: &Section<'_>) {
     if let Some(words) = winners(section, &contests) {
         let _ = writeln!(html, "<ul class=\"winners\">{words}</ul>");
     }
-    over_numbers(html, section);
+    // Lines say most about many values, bars about few.
+    let (over, values_max) = over_numbers(section);
+    let (first, last) = if values_max > 2 { (over.as_str(), "") } else { ("", over.as_str()) };
+    html.push_str(first);
     for contest in &contests {
         contest_plots(html, section, contest);
     }
+    html.push_str(last);
     html.push_str("</section>\n");
 }
 
@@ -186,19 +190,18 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
     );
     if contest.runs.iter().any(|run| run.aborted() > 0) {
         let aborted = plots::bars(&bars(RunReport::abort_share), share);
-        figure(html, "Attempts that ended in a conflict", &title, aborted);
+        figure(html, "Attempts that ended in a conflict", "", aborted);
     }
-    figure(
-        html,
-        "Latency: median (large), 99th and 99.9th percentile (small)",
-        &title,
-        plots::spans(&spans, latency),
-    );
+    figure(html, "Latency: 50%, 99% and 99.9%", "", plots::spans(&spans, latency));
     html.push_str("</div>\n");
 }
 
 /// Lines over every numeric dimension that has more than one value: threads, contention, sizes.
-fn over_numbers(html: &mut String, section: &Section<'_>) {
+///
+/// Also says how many values the longest of these dimensions has.
+fn over_numbers(section: &Section<'_>) -> (String, usize) {
+    let mut values_max = 0;
+    let mut plotted: Vec<&str> = Vec::new();
     let mut axes = vec!["threads".to_string()];
     axes.extend(section.varying_parameters());
     let mut figures = String::new();
@@ -216,8 +219,12 @@ fn over_numbers(html: &mut String, section: &Section<'_>) {
             let mut values: Vec<f64> = runs.iter().filter_map(|run| at(run)).collect();
             values.sort_unstable_by(f64::total_cmp);
             values.dedup();
+            values_max = values_max.max(values.len());
             if values.len() < 2 {
                 continue;
+            }
+            if plotted.last() != Some(&axis.as_str()) {
+                plotted.push(axis);
             }
             let contestants = grouped(runs.iter().copied(), |run| name_of(section, run));
             let drawn = |value: fn(&RunReport) -> f64, show: fn(f64) -> String| {
@@ -244,17 +251,16 @@ fn over_numbers(html: &mut String, section: &Section<'_>) {
             let title = |what: &str| format!("{what} over {axis}");
             figure(&mut figures, &title("Throughput"), &fixed, drawn(|run| run.committed_per_s, rate));
             figure(&mut figures, &title("Conflicts"), &fixed, drawn(RunReport::abort_share, share));
-            figure(
-                &mut figures,
-                &title("99th percentile of latency"),
-                &fixed,
-                drawn(|run| run.latency_us.p99, latency),
-            );
+            figure(&mut figures, &title("Latency (99%)"), &fixed, drawn(|run| run.latency_us.p99, latency));
         }
     }
     if !figures.is_empty() {
-        let _ = writeln!(html, "<div class=\"plots\">\n{figures}</div>");
+        figures = format!(
+            "<h3>Over {}</h3>\n<div class=\"plots\">\n{figures}</div>\n",
+            escape(&plotted.join(" and "))
+        );
     }
+    (figures, values_max)
 }
 
 fn is_coarse(run: &RunReport) -> bool {

@@ -21,9 +21,11 @@ pub(super) const INK: RGBColor = RGBColor(0x33, 0x3A, 0x45);
 /// Grid lines.
 pub(super) const GRID: RGBColor = RGBColor(0xDF, 0xE3, 0xE8);
 
-const WIDTH: u32 = 560;
+/// Height of a bar with its share of air.
+const ROW: f64 = 18.0;
+const WIDTH: u32 = 440;
 const FONT: &str = "system-ui, sans-serif";
-const TEXT: u32 = 16;
+const TEXT: u32 = 15;
 
 /// A colour for each protocol: name, shade on light ground, shade on dark ground.
 ///
@@ -80,11 +82,11 @@ pub(super) fn bars(groups: &[Vec<Bar>], show: fn(f64) -> String) -> Drawn {
     let labels = groups.iter().flatten().map(|bar| bar.label.as_str());
     let largest = groups.iter().flatten().map(|bar| bar.value).fold(0.0, f64::max);
     // Room at the right for the figure beside the longest bar.
-    let right = if largest > 0.0 { largest * 1.15 } else { 1.0 };
+    let right = if largest > 0.0 { largest * 1.22 } else { 1.0 };
 
     let mut svg = String::new();
     {
-        let height = (height_in_rows * 18.0) as u32 + 44;
+        let height = (height_in_rows * ROW) as u32 + 36;
         let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
         let mut chart = ChartBuilder::on(&root)
             .margin_right(14)
@@ -96,7 +98,7 @@ pub(super) fn bars(groups: &[Vec<Bar>], show: fn(f64) -> String) -> Drawn {
             .configure_mesh()
             .disable_y_mesh()
             .disable_y_axis()
-            .x_labels(6)
+            .x_labels(5)
             .x_label_formatter(&|value| show(*value))
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
@@ -144,7 +146,7 @@ pub(super) fn spans(groups: &[Vec<Span>], show: fn(f64) -> String) -> Drawn {
 
     let mut svg = String::new();
     {
-        let height = (height_in_rows * 18.0) as u32 + 44;
+        let height = (height_in_rows * ROW) as u32 + 36;
         let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
         let mut chart = ChartBuilder::on(&root)
             .margin_right(26)
@@ -156,7 +158,7 @@ pub(super) fn spans(groups: &[Vec<Span>], show: fn(f64) -> String) -> Drawn {
             .configure_mesh()
             .disable_y_mesh()
             .disable_y_axis()
-            .x_labels(8)
+            .x_labels(5)
             .x_label_formatter(&|log| show(10f64.powf(*log)))
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
@@ -208,12 +210,12 @@ pub(super) fn lines(x: &str, lines: &[Line], show: fn(f64) -> String) -> Drawn {
 
     let mut svg = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, 300)).into_drawing_area();
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, 280)).into_drawing_area();
         let mut chart = ChartBuilder::on(&root)
             .margin_right(16)
             .margin_top(10)
             .x_label_area_size(46)
-            .y_label_area_size(64)
+            .y_label_area_size(58)
             .build_cartesian_2d(Marks { from: first - pad, to: last + pad, at }, 0.0..highest)?;
         chart
             .configure_mesh()
@@ -252,7 +254,7 @@ fn text(horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
 
 /// Room for the longest label; without font metrics, by an average letter.
 fn label_width<'a>(labels: impl Iterator<Item = &'a str>) -> u32 {
-    labels.map(|label| label.chars().count() as u32).max().unwrap_or(0) * 7 + 14
+    labels.map(|label| label.chars().count() as u32).max().unwrap_or(0) * 6 + 16
 }
 
 /// An axis in powers of ten whose coordinate is the logarithm, with labels at 1, or at 1, 2 and 5 of each power
