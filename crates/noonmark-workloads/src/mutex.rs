@@ -395,6 +395,7 @@ impl Drop for MutexTxn<'_> {
 #[derive(Debug, Default)]
 pub struct MutexSession {
     counts: Counts,
+    attempts_max: u64,
 }
 
 impl Session<MutexStore> for MutexSession {
@@ -404,7 +405,7 @@ impl Session<MutexStore> for MutexSession {
         scope: &MutexScope,
         mut body: impl FnMut(&mut MutexTxn<'_>) -> TxnResult<MutexStore, T>,
     ) -> TxnResult<MutexStore, T> {
-        self.counts.attempts_max = 1;
+        self.attempts_max = 1;
         let mut tx = MutexTxn::begin(scope);
         let result = body(&mut tx);
         tx.committed = result.is_ok();
@@ -429,6 +430,10 @@ impl Session<MutexStore> for MutexSession {
 
     fn counts(&self) -> Counts {
         self.counts
+    }
+
+    fn take_attempts_max(&mut self) -> u64 {
+        std::mem::take(&mut self.attempts_max)
     }
 }
 
@@ -497,6 +502,20 @@ impl Store for MutexStore {
 
     fn conflicts(&self) -> Conflicts {
         Conflicts::default()
+    }
+
+    fn is_conflict(_: &MutexAbort) -> bool {
+        false
+    }
+
+    #[inline]
+    fn append<K: StoreKey, R: Part<I, Group = Vec<u8>>, const I: usize>(
+        tx: &mut MutexTxn<'_>,
+        group: &MutexGroup<K, R, I>,
+        key: &K,
+        bytes: &[u8],
+    ) -> Result<(), MutexAbort> {
+        group.update(tx, key, |list| list.extend_from_slice(bytes))
     }
 }
 

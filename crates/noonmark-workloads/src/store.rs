@@ -276,8 +276,6 @@ pub struct Counts {
     pub user_rollbacks: u64,
     /// Attempts that ended in a conflict.
     pub aborts: u64,
-    /// The most attempts that one transaction took.
-    pub attempts_max: u64,
 }
 
 /// What a store knows of its conflicts, since it was made.
@@ -331,6 +329,17 @@ pub trait Store: Clone + Send + Sync + Sized + 'static {
 
     /// The conflicts so far.
     fn conflicts(&self) -> Conflicts;
+
+    /// Whether this failure is a conflict, so that running the transaction again may help.
+    fn is_conflict(abort: &Self::Abort) -> bool;
+
+    /// Adds bytes at the end of a group of bytes at commit time, without reading it; the row must be there.
+    fn append<K: StoreKey, R: Part<I, Group = Vec<u8>>, const I: usize>(
+        tx: &mut Self::Txn<'_>,
+        group: &Self::Group<K, R, I>,
+        key: &K,
+        bytes: &[u8],
+    ) -> Result<(), Self::Abort>;
 }
 
 /// Existing rows, or one column group of them.
@@ -484,4 +493,7 @@ pub trait Session<S: Store>: Send {
 
     /// What it has counted.
     fn counts(&self) -> Counts;
+
+    /// The most attempts that one transaction took since this was last asked.
+    fn take_attempts_max(&mut self) -> u64;
 }

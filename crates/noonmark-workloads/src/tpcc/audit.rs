@@ -29,7 +29,7 @@ use super::schema::*;
 
 /// One condition, and whether it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct Finding {
     /// Its number in [TPC-C 3.3.2], 1 to 12; 0 for what the standard does not list.
     pub number: u8,
     /// What it says.
@@ -38,14 +38,14 @@ pub struct Condition {
     pub violated: Option<(u64, String)>,
 }
 
-impl Condition {
+impl Finding {
     /// Whether it holds.
     pub fn holds(&self) -> bool {
         self.violated.is_none()
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.number {
             0 => write!(f, "besides: ")?,
@@ -138,6 +138,18 @@ pub struct Audit {
     districts: BTreeMap<DistrictKey, DistrictFacts>,
     customers: HashMap<CustomerKey, CustomerFacts>,
     stocks: HashMap<StockKey, StockFacts>,
+    history_rows: u64,
+}
+
+/// What has come to the database since its population.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// Rows of ORDER.
+    pub orders: u64,
+    /// Rows of HISTORY.
+    pub payments: u64,
+    /// Deliveries that customers' `C_DELIVERY_CNT` tell of.
+    pub deliveries: u64,
 }
 
 /// Gathers violations of one condition.
@@ -183,6 +195,7 @@ impl Audit {
             districts: BTreeMap::new(),
             customers: HashMap::new(),
             stocks: HashMap::new(),
+            history_rows: 0,
         }
     }
 
@@ -212,6 +225,7 @@ impl Audit {
 
     /// A row of HISTORY.
     pub fn history(&mut self, row: &History) {
+        self.history_rows += 1;
         self.warehouses.entry(row.w_id).or_default().paid_cents += row.amount_cents;
         self.districts.entry((row.w_id, row.d_id)).or_default().paid_cents += row.amount_cents;
         self.customers.entry((row.c_w_id, row.c_d_id, row.c_id)).or_default().paid_cents += row.amount_cents;
@@ -259,19 +273,32 @@ impl Audit {
             Some(Taken { pieces: ytd, lines: order_cnt, remote: remote_cnt });
     }
 
+    /// What has come since the population; less than nothing counts as nothing.
+    pub fn growth(&self) -> Growth {
+        let Scale { warehouses, customers, .. } = self.scale;
+        let before = u64::from(warehouses) * u64::from(DISTRICTS) * u64::from(customers);
+        let orders =
+            |district: &DistrictFacts| district.orders().filter(|(_, order)| order.exists).count() as u64;
+        Growth {
+            orders: self.districts.values().map(orders).sum::<u64>().saturating_sub(before),
+            payments: self.history_rows.saturating_sub(before),
+            deliveries: self.districts.values().map(|district| district.deliveries).sum(),
+        }
+    }
+
     /// The twelve conditions, in the standard's order, and the one of STOCK.
-    pub fn finish(mut self) -> Vec<Condition> {
+    pub fn finish(mut self) -> Vec<Finding> {
         let mut found: [Violations; 12] = Default::default();
         self.add_deliveries_to_customers();
         self.warehouses(&mut found);
         self.districts(&mut found);
         self.customers(&mut found);
-        let answer = |(index, violations): (usize, Violations)| Condition {
+        let answer = |(index, violations): (usize, Violations)| Finding {
             number: index as u8 + 1,
             wording: WORDINGS[index],
             violated: (violations.count > 0).then_some((violations.count, violations.first)),
         };
-        let stock = Condition {
+        let stock = Finding {
             number: 0,
             wording: "S_YTD, S_ORDER_CNT and S_REMOTE_CNT are what order lines took from the stock",
             violated: self.stocks(),

@@ -11,11 +11,11 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use super::TpccError;
-use super::audit::{Audit, Condition};
+use super::audit::{Audit, Finding, Growth};
 use super::population::{Scale, district_ids};
 use super::tables::Tables;
 use crate::store::{Failure, Rows, Scan, Session, Store};
+use crate::workload::RunError;
 
 /// How many rows one transaction reads.
 const ROWS_PER_READ: usize = 1024;
@@ -25,7 +25,7 @@ pub(super) fn check<S: Store>(
     tables: &Tables<S>,
     session: &mut S::Session,
     scale: Scale,
-) -> Result<Vec<Condition>, TpccError> {
+) -> Result<(Vec<Finding>, Growth), RunError> {
     let mut audit = Audit::new(scale);
     let districts: Vec<_> =
         scale.warehouse_ids().flat_map(|w_id| district_ids().map(move |d_id| (w_id, d_id))).collect();
@@ -46,7 +46,8 @@ pub(super) fn check<S: Store>(
     reader.all(&tables.new_order, |key, _| audit.new_order(key))?;
     reader.all(&tables.order, |key, row| audit.order(key, &row))?;
     reader.all(&tables.order_line, |key, row| audit.order_line(key, &row))?;
-    Ok(audit.finish())
+    let growth = audit.growth();
+    Ok((audit.finish(), growth))
 }
 
 struct Reader<'a, S: Store> {
@@ -61,7 +62,7 @@ impl<S: Store> Reader<'_, S> {
         rows: &T,
         keys: &[T::Key],
         mut each: impl FnMut(T::Key, T::Value),
-    ) -> Result<(), TpccError> {
+    ) -> Result<(), RunError> {
         for some in keys.chunks(ROWS_PER_READ) {
             let read = self.session.run(&self.tables.scopes.audit, |tx| {
                 let mut values = Vec::with_capacity(some.len());
@@ -80,7 +81,7 @@ impl<S: Store> Reader<'_, S> {
     }
 
     /// All rows of an ordered table.
-    fn all<T: Rows<S>>(&mut self, rows: &T, mut each: impl FnMut(T::Key, T::Value)) -> Result<(), TpccError> {
+    fn all<T: Rows<S>>(&mut self, rows: &T, mut each: impl FnMut(T::Key, T::Value)) -> Result<(), RunError> {
         let mut after: Bound<T::Key> = Bound::Unbounded;
         let mut read = Vec::with_capacity(ROWS_PER_READ);
         loop {
@@ -103,6 +104,6 @@ impl<S: Store> Reader<'_, S> {
     }
 }
 
-fn failed<A: std::error::Error>(failure: Failure<A>) -> TpccError {
-    TpccError::transaction("checking", failure)
+fn failed<A: std::error::Error>(failure: Failure<A>) -> RunError {
+    RunError::transaction("checking TPC-C", failure)
 }

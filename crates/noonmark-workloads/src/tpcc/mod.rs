@@ -5,22 +5,28 @@
 //! [`population`] (the initial rows), [`request`] (what terminals ask for), [`tables`] (handles in a store, and
 //! loading), one file for each transaction, [`audit`] (the standard's consistency conditions).
 //!
-//! A run, as a driver does it:
+//! [`Tpcc`] is the [`Workload`] that the driver runs:
 //!
 //! ```
+//! use noonmark_workloads::driver::{Length, Plan, drive};
 //! use noonmark_workloads::mutex::MutexStore;
-//! use noonmark_workloads::tpcc::{Options, Tpcc, population::Scale, request::Mix};
+//! use noonmark_workloads::tpcc::{Options, Tpcc, population::Scale};
 //!
 //! let store = MutexStore::new();
 //! let scale = Scale { warehouses: 1, customers: 30, items: 100 };
-//! let tpcc = Tpcc::create(&store, Options { scale, mix: Mix::Full, ..Options::default() })?;
-//! tpcc.load(2, &mut |_done, _total| {})?;
-//! let mut worker = tpcc.worker(0, 100)?;
-//! for _ in 0..200 {
-//!     worker.run_next()?;
-//! }
-//! assert!(tpcc.check()?.iter().all(|condition| condition.holds()));
-//! # Ok::<(), noonmark_workloads::tpcc::TpccError>(())
+//! let tpcc = Tpcc::create(&store, Options { scale, ..Options::default() })?;
+//! let plan = Plan {
+//!     threads: 2,
+//!     length: Length::Transactions(500),
+//!     warm_up_s: 0.0,
+//!     seed: 1,
+//!     requests: 100,
+//!     count_allocations: false,
+//! };
+//! let measured = drive(&store, &tpcc, &plan, &mut |_| {})?;
+//! assert_eq!(measured.committed + measured.user_rollbacks, 500);
+//! assert!(measured.conditions.iter().all(|condition| condition.holds));
+//! # Ok::<(), noonmark_workloads::workload::RunError>(())
 //! ```
 //!
 //! Departures from the standard, all of them: no keying and think times and no terminals (workers ask as fast as
@@ -32,14 +38,17 @@
 //!
 //! What it does not do: measure. The driver has the clock; this counts only what a clock cannot tell.
 
+// Cents stand apart from what they are the hundredth part of: 10_00 is ten dollars.
+#![allow(clippy::inconsistent_digit_grouping)]
+
 pub mod audit;
 mod check;
 mod delivery;
+pub mod dice;
 mod new_order;
 mod order_status;
 mod payment;
 pub mod population;
-pub mod random;
 pub mod request;
 pub mod schema;
 mod stock_level;
@@ -49,12 +58,11 @@ mod tests;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use audit::Condition;
-use population::{Population, Scale, ScaleError};
-use request::{Mix, Requests};
+use dice::{Constants, Dice};
+use population::{Population, Scale};
+use request::{Kind, Mix, Requests};
 use schema::Split;
 use tables::Tables;
 
@@ -62,9 +70,10 @@ pub use delivery::DeliveryAnswer;
 pub use new_order::{LineAnswer, NewOrderAnswer};
 pub use order_status::OrderStatusAnswer;
 pub use payment::PaymentAnswer;
-pub use worker::{Ended, Tally, Worker};
+pub use worker::{Tally, Worker};
 
-use crate::store::{IndexKind, Store, StoreError};
+use crate::store::{IndexKind, Store, TxnResult};
+use crate::workload::{Condition, RunError, Seat, Share, Workload};
 
 /// How the year-to-date totals are raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,61 +127,28 @@ impl Default for Options {
     }
 }
 
-/// The workload cannot go on.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TpccError {
-    /// No database can have this scale: choose another.
-    #[error(transparent)]
-    Scale(#[from] ScaleError),
-    /// The store refused a table or a session.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The population is there already: load it once, into a store of its own.
-    #[error("the tables of TPC-C have rows already")]
-    AlreadyLoaded,
-    /// There have been more workers on this database than history keys can tell apart.
-    #[error("a TPC-C database can have {} workers in its life", u16::MAX)]
-    TooManyWorkers,
-    /// A transaction failed for good.
-    #[error("{doing}: {reason}")]
-    Transaction {
-        /// What was being done.
-        doing: &'static str,
-        /// Why it failed.
-        reason: String,
-    },
-}
-
-impl TpccError {
-    fn transaction(doing: &'static str, reason: impl std::fmt::Display) -> Self {
-        TpccError::Transaction { doing, reason: reason.to_string() }
-    }
-}
-
 /// TPC-C in one store.
 pub struct Tpcc<S: Store> {
-    store: S,
     options: Options,
+    population: Population,
+    constants: Constants,
     tables: Tables<S>,
-    shared: Arc<Shared>,
-}
-
-/// What the workers of one database share. Nothing of it is touched by a transaction that goes well.
-#[derive(Debug, Default)]
-struct Shared {
     /// Workers so far: each has a number of its own, which is the first part of its history keys.
     terminals: AtomicU32,
-    /// Committed transactions that found a row where they inserted one.
-    duplicates: AtomicU64,
 }
 
 impl<S: Store> Tpcc<S> {
     /// Makes the tables, empty, in a store that has none of their names.
-    pub fn create(store: &S, options: Options) -> Result<Self, TpccError> {
-        options.scale.checked()?;
+    pub fn create(store: &S, options: Options) -> Result<Self, RunError> {
+        let scale = options.scale.checked()?;
         let tables = Tables::create(store, &options)?;
-        Ok(Tpcc { store: store.clone(), options, tables, shared: Arc::default() })
+        Ok(Tpcc {
+            population: Population::new(scale, options.seed),
+            constants: Constants::of(options.seed),
+            tables,
+            terminals: AtomicU32::new(0),
+            options,
+        })
     }
 
     /// What it was made with.
@@ -183,40 +159,6 @@ impl<S: Store> Tpcc<S> {
     /// Its tables.
     pub fn tables(&self) -> &Tables<S> {
         &self.tables
-    }
-
-    /// Loads the population with so many threads; tells `progress` of rows done and rows in all.
-    pub fn load(&self, threads: usize, progress: &mut dyn FnMut(u64, u64)) -> Result<(), TpccError> {
-        let population = Population::new(self.options.scale, self.options.seed);
-        self.tables.load(&self.store, &population, threads, progress)
-    }
-
-    /// A worker at home in one of the warehouses (`index`, counted round), with so many requests drawn ahead;
-    /// it begins again with the first after the last.
-    pub fn worker(&self, index: usize, requests: usize) -> Result<Worker<S>, TpccError> {
-        let Options { scale, mix, seed, .. } = self.options;
-        // Relaxed: the number is all that is handed out; nothing else is published with it.
-        let terminal = self.shared.terminals.fetch_add(1, Ordering::Relaxed) + 1;
-        let terminal = u16::try_from(terminal).map_err(|_| TpccError::TooManyWorkers)?;
-        let w_id = (index % usize::from(scale.warehouses)) as u16 + 1;
-        // Drawn by the terminal, not the index: a second generation of workers does not repeat the first's.
-        let requests = Requests::draw(scale, mix, seed, usize::from(terminal), w_id, requests.max(1));
-        Ok(Worker::new(self, terminal, w_id, self.store.session()?, requests))
-    }
-
-    /// The consistency conditions, on a database at rest: the standard's twelve, one of STOCK, and that no
-    /// transaction found a row where it inserted one.
-    pub fn check(&self) -> Result<Vec<Condition>, TpccError> {
-        let mut session = self.store.session()?;
-        let mut conditions = check::check(&self.tables, &mut session, self.options.scale)?;
-        // Relaxed: the workers have been joined, which orders their counting before this.
-        let duplicates = self.shared.duplicates.load(Ordering::Relaxed);
-        conditions.push(Condition {
-            number: 0,
-            wording: "no committed transaction found a row where it inserted one",
-            violated: (duplicates > 0).then(|| (duplicates, "a New-Order or a Payment".to_owned())),
-        });
-        Ok(conditions)
     }
 
     /// The parameters of the run, for its report.
@@ -233,5 +175,62 @@ impl<S: Store> Tpcc<S> {
         put("mix", mix.to_string());
         put("timestamps", split.in_words().to_owned());
         parameters
+    }
+
+    /// What every worker together has counted.
+    fn total(workers: &[Worker]) -> Tally {
+        workers.iter().fold(Tally::default(), |sum, worker| sum.plus(worker.tally()))
+    }
+}
+
+impl<S: Store> Workload<S> for Tpcc<S> {
+    type Worker = Worker;
+
+    fn rows(&self) -> u64 {
+        self.options.scale.rows_about()
+    }
+
+    fn load_bytes(&self) -> u64 {
+        self.options.scale.bytes_about()
+    }
+
+    fn load(&self, session: &mut S::Session, share: Share, loaded: &dyn Fn(u64)) -> Result<(), RunError> {
+        self.tables.load(session, &self.population, share, loaded)
+    }
+
+    /// A worker at home in one of the warehouses, in turn.
+    fn worker(&self, seat: Seat) -> Result<Worker, RunError> {
+        let Options { scale, mix, .. } = self.options;
+        // Relaxed: the number is all that is handed out; nothing else is published with it.
+        let terminal = self.terminals.fetch_add(1, Ordering::Relaxed) + 1;
+        let terminal = u16::try_from(terminal).map_err(|_| {
+            RunError::Setting(format!("a TPC-C database can have {} workers in its life", u16::MAX))
+        })?;
+        let w_id = (seat.number % usize::from(scale.warehouses)) as u16 + 1;
+        let dice = Dice::from(seat.random);
+        let requests = Requests::draw(scale, mix, self.constants, dice, w_id, seat.requests.max(1));
+        Ok(Worker::new(terminal, w_id, requests))
+    }
+
+    fn execute(&self, session: &mut S::Session, worker: &mut Worker) -> TxnResult<S, ()> {
+        worker.run_next(&self.tables, &self.options, session)
+    }
+
+    /// The standard's twelve conditions, one of STOCK, and what the workers' tallies say.
+    fn check(&self, session: &mut S::Session, workers: &mut Vec<Worker>) -> Result<Vec<Condition>, RunError> {
+        let (findings, growth) = check::check(&self.tables, session, self.options.scale)?;
+        let mut conditions: Vec<Condition> =
+            findings.iter().map(|finding| Condition::that(finding.holds(), finding.to_string())).collect();
+        let tally = Self::total(workers);
+        let entered = tally.committed[Kind::NewOrder as usize];
+        let paid = tally.committed[Kind::Payment as usize];
+        let equal = |what: &str, found: u64, expected: u64| Condition::equal(what, found, expected);
+        conditions.extend([
+            equal("besides: the number of orders since the population", growth.orders, entered),
+            equal("besides: the number of payments since the population", growth.payments, paid),
+            equal("besides: the number of orders delivered since", growth.deliveries, tally.delivered),
+            equal("besides: the number of rows inserted where there was one", tally.duplicates, 0),
+        ]);
+        Ok(conditions)
     }
 }

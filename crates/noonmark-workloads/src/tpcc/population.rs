@@ -9,8 +9,9 @@
 //!
 //! What it does not do: the standard's column *dates* are not those of the wall clock (see [`EPOCH_MS`]).
 
-use super::random::{Constants, Random, last_name};
+use super::dice::{Constants, Dice, last_name};
 use super::schema::*;
+use crate::workload::RunError;
 
 /// The date of the population, in milliseconds since 1970: 2010-02-11, the day of the standard's revision 5.11.
 /// Nothing is computed from dates, and a fixed one lets one seed give one database.
@@ -30,31 +31,23 @@ pub struct Scale {
     pub items: u32,
 }
 
-/// A scale that no database can have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("TPC-C needs at least {what}, not {given}")]
-pub struct ScaleError {
-    what: &'static str,
-    given: u32,
-}
-
 impl Scale {
     /// The standard's, for so many warehouses.
     pub const fn standard(warehouses: u16) -> Scale {
         Scale { warehouses, customers: 3000, items: 100_000 }
     }
 
-    /// Whether a database of this scale can be made and run.
-    pub fn checked(self) -> Result<Scale, ScaleError> {
-        if self.warehouses == 0 {
-            return Err(ScaleError { what: "1 warehouse", given: 0 });
-        }
-        if self.customers < 10 {
-            return Err(ScaleError { what: "10 customers in a district", given: self.customers });
-        }
-        if self.items < 100 {
-            return Err(ScaleError { what: "100 items", given: self.items });
-        }
+    /// The same scale, if a database of it can be made and run.
+    pub fn checked(self) -> Result<Scale, RunError> {
+        let at_least = |least: u32, what: &str, given: u32| {
+            if given >= least {
+                return Ok(());
+            }
+            Err(RunError::Setting(format!("TPC-C needs at least {least} {what}, not {given}")))
+        };
+        at_least(1, "warehouse", self.warehouses.into())?;
+        at_least(10, "customers in a district", self.customers)?;
+        at_least(100, "items", self.items)?;
         Ok(self)
     }
 
@@ -66,6 +59,41 @@ impl Scale {
     /// How many last names there are: the standard's thousand, or fewer with fewer customers.
     pub const fn last_names(self) -> u32 {
         if self.customers < 1000 { self.customers } else { 1000 }
+    }
+
+    /// How many rows there are before the run; order lines at their mean of ten an order.
+    pub fn rows_about(self) -> u64 {
+        self.tables_about().iter().map(|&(rows, _)| rows).sum()
+    }
+
+    /// About how many bytes they take: rows, keys, headers and index entries.
+    pub fn bytes_about(self) -> u64 {
+        /// Record header, timestamps, key, and its share of the index: what a row takes beside its columns.
+        const BESIDE: u64 = 96;
+        let customers = u64::from(self.warehouses) * u64::from(DISTRICTS) * u64::from(self.customers);
+        let by_name = (customers, size_of::<super::tables::NameKey>());
+        let by_customer = (customers, size_of::<super::tables::OrderByCustomerKey>());
+        let all = self.tables_about().into_iter().chain([by_name, by_customer]);
+        all.map(|(rows, row_bytes)| rows * (row_bytes as u64 + BESIDE)).sum()
+    }
+
+    /// For each table, how many rows it has and the bytes of one.
+    fn tables_about(self) -> [(u64, usize); 9] {
+        let (warehouses, items) = (u64::from(self.warehouses), u64::from(self.items));
+        let districts = warehouses * u64::from(DISTRICTS);
+        let customers = districts * u64::from(self.customers);
+        let open = districts * u64::from(self.customers - self.delivered());
+        [
+            (warehouses, size_of::<Warehouse>()),
+            (districts, size_of::<District>()),
+            (customers, size_of::<Customer>()),
+            (customers, size_of::<History>()),
+            (open, size_of::<NewOrder>()),
+            (customers, size_of::<Order>()),
+            (customers * 10, size_of::<OrderLine>()),
+            (items, size_of::<Item>()),
+            (warehouses * items, size_of::<Stock>()),
+        ]
     }
 
     /// All warehouses.
@@ -113,56 +141,48 @@ impl Population {
         self.scale
     }
 
-    /// How many rows there are before the run; order lines at their mean of ten an order.
-    pub fn rows_about(&self) -> u64 {
-        let Scale { warehouses, customers, items } = self.scale;
-        let district =
-            1 + u64::from(customers) * (1 + 1 + 1 + 10) + u64::from(customers - self.scale.delivered());
-        u64::from(items) + u64::from(warehouses) * (1 + u64::from(items) + u64::from(DISTRICTS) * district)
-    }
-
-    fn random(&self, kind: Kind, key: u64) -> Random {
-        Random::at(self.seed, kind as u64, key)
+    fn dice(&self, kind: Kind, key: u64) -> Dice {
+        Dice::at(self.seed, kind as u64, key)
     }
 
     /// A row of ITEM, `i_id` from 1.
     pub fn item(&self, i_id: ItemKey) -> Item {
-        let mut random = self.random(Kind::Item, u64::from(i_id));
+        let mut dice = self.dice(Kind::Item, u64::from(i_id));
         Item {
-            im_id: random.uniform(1, 10_000),
-            name: random.a_string(14, 24),
-            price_cents: random.uniform(1_00, 100_00),
-            data: random.data_string(26, 50),
+            im_id: dice.uniform(1, 10_000),
+            name: dice.a_string(14, 24),
+            price_cents: dice.uniform(1_00, 100_00),
+            data: dice.data_string(26, 50),
         }
     }
 
     /// A row of WAREHOUSE.
     pub fn warehouse(&self, w_id: WarehouseKey) -> Warehouse {
-        let mut random = self.random(Kind::Warehouse, u64::from(w_id));
+        let mut dice = self.dice(Kind::Warehouse, u64::from(w_id));
         let paid = i64::from(self.scale.customers) * i64::from(DISTRICTS) * FIRST_PAYMENT_CENTS;
         let info = WarehouseInfo {
-            name: random.a_string(6, 10),
-            street_1: random.a_string(10, 20),
-            street_2: random.a_string(10, 20),
-            city: random.a_string(10, 20),
-            state: random.a_string(2, 2),
-            zip: random.zip(),
-            tax_e4: random.uniform(0, 2000),
+            name: dice.a_string(6, 10),
+            street_1: dice.a_string(10, 20),
+            street_2: dice.a_string(10, 20),
+            city: dice.a_string(10, 20),
+            state: dice.a_string(2, 2),
+            zip: dice.zip(),
+            tax_e4: dice.uniform(0, 2000),
         };
         (info, WarehouseYtd { ytd_cents: paid })
     }
 
     /// A row of DISTRICT.
     pub fn district(&self, (w_id, d_id): DistrictKey) -> District {
-        let mut random = self.random(Kind::District, place(w_id, d_id, 0));
+        let mut dice = self.dice(Kind::District, place(w_id, d_id, 0));
         let orders = DistrictOrders {
-            name: random.a_string(6, 10),
-            street_1: random.a_string(10, 20),
-            street_2: random.a_string(10, 20),
-            city: random.a_string(10, 20),
-            state: random.a_string(2, 2),
-            zip: random.zip(),
-            tax_e4: random.uniform(0, 2000),
+            name: dice.a_string(6, 10),
+            street_1: dice.a_string(10, 20),
+            street_2: dice.a_string(10, 20),
+            city: dice.a_string(10, 20),
+            state: dice.a_string(2, 2),
+            zip: dice.zip(),
+            tax_e4: dice.uniform(0, 2000),
             next_o_id: self.scale.customers + 1,
         };
         (orders, DistrictYtd { ytd_cents: i64::from(self.scale.customers) * FIRST_PAYMENT_CENTS })
@@ -170,41 +190,41 @@ impl Population {
 
     /// A row of CUSTOMER, `c_id` from 1. The first thousand bear the thousand last names, the others `NURand`'s.
     pub fn customer(&self, (w_id, d_id, c_id): CustomerKey) -> Customer {
-        let mut random = self.random(Kind::Customer, place(w_id, d_id, c_id));
+        let mut dice = self.dice(Kind::Customer, place(w_id, d_id, c_id));
         let names = self.scale.last_names();
         let name = if c_id <= names {
             c_id - 1
         } else {
-            random.non_uniform(255, self.constants.last_load, 0, names - 1)
+            dice.non_uniform(255, self.constants.last_load, 0, names - 1)
         };
         let info = CustomerInfo {
-            first: random.a_string(8, 16),
+            first: dice.a_string(8, 16),
             middle: *b"OE",
             last: last_name(name),
-            street_1: random.a_string(10, 20),
-            street_2: random.a_string(10, 20),
-            city: random.a_string(10, 20),
-            state: random.a_string(2, 2),
-            zip: random.zip(),
-            phone: random.n_string(16, 16),
+            street_1: dice.a_string(10, 20),
+            street_2: dice.a_string(10, 20),
+            city: dice.a_string(10, 20),
+            state: dice.a_string(2, 2),
+            zip: dice.zip(),
+            phone: dice.n_string(16, 16),
             since_ms: EPOCH_MS,
-            credit: if random.percent(10) { *b"BC" } else { *b"GC" },
+            credit: if dice.percent(10) { *b"BC" } else { *b"GC" },
             credit_lim_cents: 50_000_00,
-            discount_e4: random.uniform(0, 5000),
+            discount_e4: dice.uniform(0, 5000),
         };
         let account = CustomerAccount {
             balance_cents: -FIRST_PAYMENT_CENTS,
             ytd_payment_cents: FIRST_PAYMENT_CENTS,
             payment_cnt: 1,
             delivery_cnt: 0,
-            data: random.a_string(300, 500),
+            data: dice.a_string(300, 500),
         };
         (info, account)
     }
 
     /// The row of HISTORY of a customer's first payment, with its key.
     pub fn history(&self, (w_id, d_id, c_id): CustomerKey) -> (HistoryKey, History) {
-        let mut random = self.random(Kind::History, place(w_id, d_id, c_id));
+        let mut dice = self.dice(Kind::History, place(w_id, d_id, c_id));
         let districts_before = (u32::from(w_id) - 1) * u32::from(DISTRICTS) + u32::from(d_id) - 1;
         let number = districts_before * self.scale.customers + c_id - 1;
         let row = History {
@@ -215,36 +235,36 @@ impl Population {
             w_id,
             date_ms: EPOCH_MS,
             amount_cents: FIRST_PAYMENT_CENTS,
-            data: random.a_string(12, 24),
+            data: dice.a_string(12, 24),
         };
         ((0, number), row)
     }
 
     /// A row of STOCK, `i_id` from 1.
     pub fn stock(&self, (w_id, i_id): StockKey) -> Stock {
-        let mut random = self.random(Kind::Stock, place(w_id, 0, i_id));
+        let mut dice = self.dice(Kind::Stock, place(w_id, 0, i_id));
         let level =
-            StockLevel { quantity: random.uniform(10, 100) as i32, ytd: 0, order_cnt: 0, remote_cnt: 0 };
-        let dist = std::array::from_fn(|_| random.a_string(24, 24));
-        (level, StockInfo { dist, data: random.data_string(26, 50) })
+            StockLevel { quantity: dice.uniform(10, 100) as i32, ytd: 0, order_cnt: 0, remote_cnt: 0 };
+        let dist = std::array::from_fn(|_| dice.a_string(24, 24));
+        (level, StockInfo { dist, data: dice.data_string(26, 50) })
     }
 
     /// Who made the orders of a district: the customer of order `o_id` at `o_id - 1`, each customer once.
     pub fn order_customers(&self, (w_id, d_id): DistrictKey) -> Vec<u32> {
         let mut customers: Vec<u32> = (1..=self.scale.customers).collect();
-        self.random(Kind::Permutation, place(w_id, d_id, 0)).shuffle(&mut customers);
+        self.dice(Kind::Permutation, place(w_id, d_id, 0)).shuffle(&mut customers);
         customers
     }
 
     /// A row of ORDER, `o_id` from 1, made by customer `c_id`.
     pub fn order(&self, (w_id, d_id, o_id): OrderKey, c_id: u32) -> Order {
-        let mut random = self.random(Kind::Order, place(w_id, d_id, o_id));
-        let carrier_id = random.uniform(1, 10) as u8;
+        let mut dice = self.dice(Kind::Order, place(w_id, d_id, o_id));
+        let carrier_id = dice.uniform(1, 10) as u8;
         Order {
             c_id,
             entry_ms: EPOCH_MS,
             carrier_id: if self.is_open(o_id) { 0 } else { carrier_id },
-            ol_cnt: random.uniform(5, LINES_MAX as u32) as u8,
+            ol_cnt: dice.uniform(5, LINES_MAX as u32) as u8,
             all_local: true,
         }
     }
@@ -257,16 +277,16 @@ impl Population {
     /// A row of ORDER-LINE, `ol_number` from 1.
     pub fn order_line(&self, (w_id, d_id, o_id, ol_number): OrderLineKey) -> OrderLine {
         let key = (place(w_id, d_id, o_id) << 4) | u64::from(ol_number);
-        let mut random = self.random(Kind::OrderLine, key);
+        let mut dice = self.dice(Kind::OrderLine, key);
         let open = self.is_open(o_id);
-        let amount_cents = i64::from(random.uniform(1, 9_999_99));
+        let amount_cents = i64::from(dice.uniform(1, 9_999_99));
         OrderLine {
-            i_id: random.uniform(1, self.scale.items),
+            i_id: dice.uniform(1, self.scale.items),
             supply_w_id: w_id,
             delivery_ms: if open { 0 } else { EPOCH_MS },
             quantity: 5,
             amount_cents: if open { amount_cents } else { 0 },
-            dist_info: random.a_string(24, 24),
+            dist_info: dice.a_string(24, 24),
         }
     }
 }
@@ -398,7 +418,7 @@ mod tests {
         {
             assert!(bad.checked().is_err());
         }
-        let message = Scale { items: 1, ..SMALL }.checked().expect_err("too few items").to_string();
-        assert_eq!(message, "TPC-C needs at least 100 items, not 1");
+        let refused = Scale { items: 1, ..SMALL }.checked();
+        assert!(refused.is_err_and(|error| error.to_string() == "TPC-C needs at least 100 items, not 1"));
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! What it does not do: no keying and think times; workers ask again as soon as they have been answered.
 
+use super::dice::{Constants, Dice, last_name};
 use super::population::{EPOCH_MS, Scale};
-use super::random::{Constants, Random, last_name};
 use super::schema::{DISTRICTS, LINES_MAX};
 
 /// The five kinds of transaction.
@@ -174,21 +174,22 @@ pub struct Requests {
 
 impl Requests {
     /// Draws `count` requests for a worker at home in `w_id`.
-    pub fn draw(scale: Scale, mix: Mix, seed: u64, worker: usize, w_id: u16, count: usize) -> Requests {
-        let mut draw = Draw {
-            scale,
-            constants: Constants::of(seed),
-            random: Random::at(seed, 0x5245_5155, worker as u64),
-            w_id,
-            lines: Vec::with_capacity(count * 5),
-        };
+    pub fn draw(
+        scale: Scale,
+        mix: Mix,
+        constants: Constants,
+        dice: Dice,
+        w_id: u16,
+        count: usize,
+    ) -> Requests {
+        let mut draw = Draw { scale, constants, dice, w_id, lines: Vec::with_capacity(count * 5) };
         let mut deck: Vec<Kind> = Vec::new();
         for (kind, cards) in Kind::ALL.into_iter().zip(mix.cards()) {
             deck.extend(std::iter::repeat_n(kind, cards as usize));
         }
         let mut list = Vec::with_capacity(count);
         while list.len() < count {
-            draw.random.shuffle(&mut deck);
+            draw.dice.shuffle(&mut deck);
             for &kind in deck.iter().take(count - list.len()) {
                 let date_ms = EPOCH_MS + 1 + list.len() as i64;
                 list.push(draw.request(kind, date_ms));
@@ -212,10 +213,10 @@ impl Requests {
         self.list.iter()
     }
 
-    /// The request at this place, beginning again after the last; `None` when there are none at all.
+    /// The request at this place.
     #[inline]
-    pub fn cycled(&self, at: usize) -> Option<&Request> {
-        self.list.get(at % self.list.len().max(1))
+    pub fn get(&self, at: usize) -> Option<&Request> {
+        self.list.get(at)
     }
 
     /// The lines of an order that is one of these requests.
@@ -229,7 +230,7 @@ impl Requests {
 struct Draw {
     scale: Scale,
     constants: Constants,
-    random: Random,
+    dice: Dice,
     w_id: u16,
     lines: Vec<Line>,
 }
@@ -240,25 +241,25 @@ impl Draw {
             Kind::NewOrder => Request::NewOrder(self.new_order(date_ms)),
             Kind::Payment => Request::Payment(self.payment(date_ms)),
             Kind::OrderStatus => Request::OrderStatus { d_id: self.district(), who: self.who() },
-            Kind::Delivery => Request::Delivery { carrier_id: self.random.uniform(1, 10) as u8, date_ms },
+            Kind::Delivery => Request::Delivery { carrier_id: self.dice.uniform(1, 10) as u8, date_ms },
             Kind::StockLevel => {
-                Request::StockLevel { d_id: self.district(), threshold: self.random.uniform(10, 20) as i32 }
+                Request::StockLevel { d_id: self.district(), threshold: self.dice.uniform(10, 20) as i32 }
             }
         }
     }
 
     fn district(&mut self) -> u8 {
-        self.random.uniform(1, u32::from(DISTRICTS)) as u8
+        self.dice.uniform(1, u32::from(DISTRICTS)) as u8
     }
 
     fn customer(&mut self) -> u32 {
-        self.random.non_uniform(1023, self.constants.customer, 1, self.scale.customers)
+        self.dice.non_uniform(1023, self.constants.customer, 1, self.scale.customers)
     }
 
     fn who(&mut self) -> Who {
-        if self.random.percent(60) {
+        if self.dice.percent(60) {
             let names = self.scale.last_names();
-            Who::LastName(last_name(self.random.non_uniform(255, self.constants.last_run, 0, names - 1)))
+            Who::LastName(last_name(self.dice.non_uniform(255, self.constants.last_run, 0, names - 1)))
         } else {
             Who::Number(self.customer())
         }
@@ -266,37 +267,37 @@ impl Draw {
 
     /// A warehouse that is not the home one. There must be two.
     fn remote_warehouse(&mut self) -> u16 {
-        let drawn = self.random.uniform(1, u32::from(self.scale.warehouses) - 1) as u16;
+        let drawn = self.dice.uniform(1, u32::from(self.scale.warehouses) - 1) as u16;
         if drawn < self.w_id { drawn } else { drawn + 1 }
     }
 
     fn new_order(&mut self, entry_ms: i64) -> NewOrderRequest {
         let (d_id, c_id) = (self.district(), self.customer());
-        let ol_cnt = self.random.uniform(5, LINES_MAX as u32) as u8;
-        let rolls_back = self.random.percent(1);
+        let ol_cnt = self.dice.uniform(5, LINES_MAX as u32) as u8;
+        let rolls_back = self.dice.percent(1);
         let lines_at = self.lines.len() as u32;
         let mut all_local = true;
         for number in 1..=ol_cnt {
             let i_id = if rolls_back && number == ol_cnt {
                 self.scale.items + 1
             } else {
-                self.random.non_uniform(8191, self.constants.item, 1, self.scale.items)
+                self.dice.non_uniform(8191, self.constants.item, 1, self.scale.items)
             };
-            let remote = self.scale.warehouses > 1 && self.random.percent(1);
+            let remote = self.scale.warehouses > 1 && self.dice.percent(1);
             let supply_w_id = if remote { self.remote_warehouse() } else { self.w_id };
             all_local &= !remote;
-            self.lines.push(Line { i_id, supply_w_id, quantity: self.random.uniform(1, 10) as u8 });
+            self.lines.push(Line { i_id, supply_w_id, quantity: self.dice.uniform(1, 10) as u8 });
         }
         NewOrderRequest { d_id, c_id, entry_ms, all_local, ol_cnt, lines_at }
     }
 
     fn payment(&mut self, date_ms: i64) -> PaymentRequest {
         let d_id = self.district();
-        let remote = self.scale.warehouses > 1 && self.random.percent(15);
+        let remote = self.scale.warehouses > 1 && self.dice.percent(15);
         let (c_w_id, c_d_id) =
             if remote { (self.remote_warehouse(), self.district()) } else { (self.w_id, d_id) };
         let who = self.who();
-        let amount_cents = i64::from(self.random.uniform(1_00, 5000_00));
+        let amount_cents = i64::from(self.dice.uniform(1_00, 5000_00));
         PaymentRequest { d_id, c_d_id, c_w_id, who, amount_cents, date_ms }
     }
 }
@@ -307,8 +308,13 @@ mod tests {
 
     const COUNT: usize = 100_000;
 
+    fn draw(warehouses: u16, mix: Mix, seed: u64, worker: u64, count: usize) -> Requests {
+        let dice = Dice::at(seed, 0, worker);
+        Requests::draw(Scale::standard(warehouses), mix, Constants::of(seed), dice, 1, count)
+    }
+
     fn drawn(warehouses: u16, mix: Mix) -> Requests {
-        Requests::draw(Scale::standard(warehouses), mix, 42, 3, 1, COUNT)
+        draw(warehouses, mix, 42, 3, COUNT)
     }
 
     /// Within five deviations of a binomial; the seed is fixed, so this cannot flicker.
@@ -390,16 +396,9 @@ mod tests {
 
     #[test]
     fn workers_draw_requests_of_their_own_and_the_same_ones_again() {
-        let draw = |seed, worker| Requests::draw(Scale::standard(1), Mix::Full, seed, worker, 1, 100).list;
+        let draw = |seed, worker| draw(1, Mix::Full, seed, worker, 100).list;
         assert_eq!(draw(1, 1), draw(1, 1));
         assert_ne!(draw(1, 1), draw(1, 2));
         assert_ne!(draw(1, 1), draw(2, 1));
-    }
-
-    #[test]
-    fn requests_begin_again_after_the_last() {
-        let requests = drawn(1, Mix::Full);
-        assert_eq!(requests.cycled(COUNT + 7), Some(&requests.list[7]));
-        assert_eq!(Requests { list: vec![], lines: vec![] }.cycled(0), None);
     }
 }

@@ -14,15 +14,14 @@
 //! [`population`](super::population).
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 
+use super::Options;
 use super::population::{Population, Scale, district_ids};
 use super::schema::*;
-use super::{Options, TpccError};
 use crate::store::{
     Failure, Granularity, Index, IndexKind, Scan, Scope, Session, Store, Table, TableSpec, TxnResult,
 };
+use crate::workload::{RunError, Share};
 
 /// The key of the customers by name: `C_W_ID`, `C_D_ID`, `C_LAST`, `C_FIRST`.
 pub type NameKey = (u16, u8, [u8; 16], [u8; 16]);
@@ -94,7 +93,7 @@ pub(super) struct Scopes<S: Store> {
 
 impl<S: Store> Tables<S> {
     /// Makes the tables in a store that has none of their names yet.
-    pub fn create(store: &S, options: &Options) -> Result<Self, TpccError> {
+    pub fn create(store: &S, options: &Options) -> Result<Self, RunError> {
         let Scale { warehouses, customers, items } = options.scale;
         let (warehouses, customers, items) = (u64::from(warehouses), u64::from(customers), u64::from(items));
         let districts = warehouses * u64::from(DISTRICTS);
@@ -202,45 +201,22 @@ impl<S: Store> Tables<S> {
         middle.and_then(|at| found.get(at).copied()).ok_or(Failure::Rollback)
     }
 
-    /// Loads the population with so many threads; tells `progress` of rows done and rows in all.
+    /// Loads a share of the population; tells `loaded` of rows that have come.
     pub fn load(
         &self,
-        store: &S,
+        session: &mut S::Session,
         population: &Population,
-        threads: usize,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<(), TpccError> {
-        let chunks = Chunk::all(population.scale());
-        let next = AtomicUsize::new(0);
-        let total = population.rows_about();
-        let mut sessions = Vec::new();
-        for _ in 0..threads.max(1) {
-            sessions.push(store.session()?);
+        share: Share,
+        loaded: &dyn Fn(u64),
+    ) -> Result<(), RunError> {
+        let mut loader = Loader { tables: self, session, population, loaded };
+        // Dealt round, not cut in two: chunks of one kind are equally long, and each kind is to be shared.
+        for (chunk, dealt_to) in Chunk::all(population.scale()).iter().zip((0..share.count).cycle()) {
+            if dealt_to == share.index {
+                loader.load(chunk)?;
+            }
         }
-        std::thread::scope(|scope| {
-            let (tell, told) = mpsc::channel::<Result<u64, TpccError>>();
-            for mut session in sessions {
-                let (chunks, next, tell) = (&chunks, &next, tell.clone());
-                scope.spawn(move || {
-                    // Relaxed: only who gets which chunk is decided here; the chunks were there before.
-                    while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let loaded = Loader { tables: self, session: &mut session, population }.load(chunk);
-                        let failed = loaded.is_err();
-                        if tell.send(loaded).is_err() || failed {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(tell);
-            let mut done = 0;
-            for loaded in told {
-                // On an error the receiver is dropped, and the other threads stop at their next chunk.
-                done += loaded?;
-                progress(done, total.max(done));
-            }
-            Ok(())
-        })
+        Ok(())
     }
 }
 
@@ -270,10 +246,8 @@ impl Chunk {
         for w_id in scale.warehouse_ids() {
             chunks.push(Chunk::Warehouse(w_id));
             chunks.extend(parts().map(|(first, last)| Chunk::Stock { w_id, first, last }));
-            for d_id in district_ids() {
-                chunks.push(Chunk::Customers { w_id, d_id });
-                chunks.push(Chunk::Orders { w_id, d_id });
-            }
+            chunks.extend(district_ids().map(|d_id| Chunk::Customers { w_id, d_id }));
+            chunks.extend(district_ids().map(|d_id| Chunk::Orders { w_id, d_id }));
         }
         chunks
     }
@@ -284,11 +258,12 @@ struct Loader<'a, S: Store> {
     tables: &'a Tables<S>,
     session: &'a mut S::Session,
     population: &'a Population,
+    loaded: &'a dyn Fn(u64),
 }
 
 impl<S: Store> Loader<'_, S> {
-    /// Loads a chunk; answers how many rows.
-    fn load(&mut self, chunk: &Chunk) -> Result<u64, TpccError> {
+    /// Loads a chunk.
+    fn load(&mut self, chunk: &Chunk) -> Result<(), RunError> {
         let (tables, population) = (self.tables, self.population);
         let customers = population.scale().customers;
         match *chunk {
@@ -305,9 +280,9 @@ impl<S: Store> Loader<'_, S> {
             Chunk::Customers { w_id, d_id } => {
                 let district = (w_id, d_id);
                 let keys = (1..=customers).map(|c_id| (w_id, d_id, c_id));
-                Ok(self.rows(&tables.district, std::iter::once((district, population.district(district))))?
-                    + self.rows(&tables.customer, keys.clone().map(|key| (key, population.customer(key))))?
-                    + self.rows(&tables.history, keys.map(|key| population.history(key)))?)
+                self.rows(&tables.district, std::iter::once((district, population.district(district))))?;
+                self.rows(&tables.customer, keys.clone().map(|key| (key, population.customer(key))))?;
+                self.rows(&tables.history, keys.map(|key| population.history(key)))
             }
             Chunk::Orders { w_id, d_id } => {
                 let by = population.order_customers((w_id, d_id));
@@ -323,22 +298,21 @@ impl<S: Store> Loader<'_, S> {
                         (key, population.order_line(key))
                     })
                 });
-                Ok(self.rows(&tables.order, orders.clone())?
-                    + self.rows(&tables.new_order, open)?
-                    + self.rows(&tables.order_line, lines)?)
+                self.rows(&tables.order, orders.clone())?;
+                self.rows(&tables.new_order, open)?;
+                self.rows(&tables.order_line, lines)
             }
         }
     }
 
-    /// Inserts rows, some in each transaction; answers how many.
+    /// Inserts rows, some in each transaction.
     fn rows<T: Table<S>>(
         &mut self,
         table: &T,
         rows: impl Iterator<Item = (T::Key, T::Value)>,
-    ) -> Result<u64, TpccError> {
+    ) -> Result<(), RunError> {
         let mut rows = rows.peekable();
         let mut batch = Vec::with_capacity(ROWS_PER_LOAD);
-        let mut count = 0;
         while rows.peek().is_some() {
             batch.clear();
             batch.extend(rows.by_ref().take(ROWS_PER_LOAD));
@@ -351,11 +325,13 @@ impl<S: Store> Loader<'_, S> {
                 Ok(())
             });
             match inserted {
-                Ok(()) => count += batch.len() as u64,
-                Err(Failure::Rollback) => return Err(TpccError::AlreadyLoaded),
-                Err(Failure::Abort(abort)) => return Err(TpccError::transaction("loading", abort)),
+                Ok(()) => (self.loaded)(batch.len() as u64),
+                Err(Failure::Rollback) => {
+                    return Err(RunError::transaction("loading TPC-C", "there are rows already"));
+                }
+                Err(Failure::Abort(abort)) => return Err(RunError::transaction("loading TPC-C", abort)),
             }
         }
-        Ok(count)
+        Ok(())
     }
 }

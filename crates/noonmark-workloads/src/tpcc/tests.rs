@@ -7,7 +7,7 @@ use super::population::district_ids;
 use super::request::{Kind, Line, NewOrderRequest, PaymentRequest, Request, Who};
 use super::schema::*;
 use super::*;
-use crate::store::{Failure, Rows, Scan, Session, Table, TxnResult};
+use crate::store::{Failure, Rows, Scan, Session, Table};
 
 const SMALL: Scale = Scale { warehouses: 2, customers: 30, items: 200 };
 
@@ -15,62 +15,86 @@ fn options() -> Options {
     Options { scale: SMALL, seed: 7, ..Options::default() }
 }
 
-fn loaded<S: Store>(store: &S, options: Options) -> Tpcc<S> {
+/// TPC-C on a store of its own.
+struct Ready<S: Store> {
+    store: S,
+    tpcc: Tpcc<S>,
+}
+
+impl<S: Store> Ready<S> {
+    fn session(&self) -> S::Session {
+        self.store.session().expect("a session")
+    }
+
+    fn check(&self, workers: Vec<Worker>) -> Vec<Condition> {
+        self.tpcc.check(&mut self.session(), &mut { workers }).expect("checks")
+    }
+
+    fn worker(&self, number: usize, requests: usize) -> Worker {
+        let random = crate::random::Random::new(self.tpcc.options.seed, number as u64 + 1);
+        let epoch = std::time::Instant::now();
+        self.tpcc.worker(Seat { number, count: 2, random, requests, epoch }).expect("a worker")
+    }
+}
+
+fn loaded<S: Store>(store: &S, options: Options) -> Ready<S> {
     let tpcc = Tpcc::create(store, options).expect("a fresh store");
-    tpcc.load(2, &mut |_, _| {}).expect("loads");
-    tpcc
+    for index in 0..2 {
+        let mut session = store.session().expect("a session");
+        tpcc.load(&mut session, Share { index, count: 2 }, &|_| {}).expect("loads");
+    }
+    Ready { store: store.clone(), tpcc }
 }
 
 /// All rows of everything that the five transactions change, in words.
-fn snapshot<S: Store>(tpcc: &Tpcc<S>) -> BTreeMap<String, String> {
-    fn all<S: Store, T: Rows<S>>(
-        tpcc: &Tpcc<S>,
-        session: &mut S::Session,
-        name: &str,
-        rows: &T,
-        into: &mut BTreeMap<String, String>,
-    ) where
-        T::Value: std::fmt::Debug,
-    {
-        let scope = &tpcc.tables.scopes.load;
-        let read: TxnResult<S, ()> = session.run(scope, |tx| {
-            rows.range(tx, .., Scan::ALL, |key, value| {
-                into.insert(format!("{name} {key:?}"), format!("{value:?}"));
-                ControlFlow::Continue(())
-            })?;
-            Ok(())
-        });
-        assert!(read.is_ok());
-    }
-    let (mut into, mut session) = (BTreeMap::new(), tpcc.store.session().expect("a session"));
-    let tables = &tpcc.tables;
-    all(tpcc, &mut session, "warehouse", &tables.warehouse, &mut into);
-    all(tpcc, &mut session, "district", &tables.district, &mut into);
-    all(tpcc, &mut session, "customer", &tables.customer, &mut into);
-    all(tpcc, &mut session, "history", &tables.history, &mut into);
-    all(tpcc, &mut session, "new_order", &tables.new_order, &mut into);
-    all(tpcc, &mut session, "order", &tables.order, &mut into);
-    all(tpcc, &mut session, "order_line", &tables.order_line, &mut into);
-    all(tpcc, &mut session, "stock", &tables.stock, &mut into);
+fn snapshot<S: Store>(ready: &Ready<S>) -> BTreeMap<String, String> {
+    let mut into = BTreeMap::new();
+    let tables = &ready.tpcc.tables;
+    add_rows(ready, "warehouse", &tables.warehouse, &mut into);
+    add_rows(ready, "district", &tables.district, &mut into);
+    add_rows(ready, "customer", &tables.customer, &mut into);
+    add_rows(ready, "history", &tables.history, &mut into);
+    add_rows(ready, "new_order", &tables.new_order, &mut into);
+    add_rows(ready, "order", &tables.order, &mut into);
+    add_rows(ready, "order_line", &tables.order_line, &mut into);
+    add_rows(ready, "stock", &tables.stock, &mut into);
     into
 }
 
-fn assert_consistent<S: Store>(tpcc: &Tpcc<S>) {
-    for condition in tpcc.check().expect("checks") {
-        assert!(condition.holds(), "{condition}");
+fn add_rows<S: Store, T: Rows<S>>(ready: &Ready<S>, name: &str, rows: &T, into: &mut BTreeMap<String, String>)
+where
+    T::Value: std::fmt::Debug,
+{
+    change(ready, |tx| {
+        rows.range(tx, .., Scan::ALL, |key, value| {
+            into.insert(format!("{name} {key:?}"), format!("{value:?}"));
+            ControlFlow::Continue(())
+        })
+    });
+}
+
+fn assert_consistent<S: Store>(ready: &Ready<S>, workers: Vec<Worker>) {
+    for condition in ready.check(workers) {
+        assert!(condition.holds, "{}", condition.words);
+    }
+}
+
+/// The standard's conditions and that of STOCK only: where no worker has counted what was run.
+fn assert_conditions<S: Store>(ready: &Ready<S>) {
+    for condition in ready.check(Vec::new()) {
+        assert!(condition.holds || condition.words.starts_with("besides: the number"), "{}", condition.words);
     }
 }
 
 /// Runs a closure as a transaction that may change everything.
-fn change<S: Store>(tpcc: &Tpcc<S>, mut body: impl FnMut(&mut S::Txn<'_>) -> Result<(), S::Abort>) {
-    let mut session = tpcc.store.session().expect("a session");
-    let done = session.run(&tpcc.tables.scopes.load, |tx| Ok(body(tx)?));
+fn change<S: Store>(ready: &Ready<S>, mut body: impl FnMut(&mut S::Txn<'_>) -> Result<(), S::Abort>) {
+    let done = ready.session().run(&ready.tpcc.tables.scopes.load, |tx| Ok(body(tx)?));
     assert!(done.is_ok(), "{:?}", done.err().map(|failure| failure.to_string()));
 }
 
-fn read<S: Store, T: Rows<S>>(tpcc: &Tpcc<S>, rows: &T, key: T::Key) -> Option<T::Value> {
+fn read<S: Store, T: Rows<S>>(ready: &Ready<S>, rows: &T, key: T::Key) -> Option<T::Value> {
     let mut value = None;
-    change(tpcc, |tx| {
+    change(ready, |tx| {
         value = rows.get(tx, &key)?;
         Ok(())
     });
@@ -83,15 +107,18 @@ fn ordered() -> Options {
 }
 
 fn the_population_is_whole_and_consistent<S: Store>(store: &S) {
-    let (mut done, mut total) = (0, 0);
     let tpcc = Tpcc::create(store, ordered()).expect("a fresh store");
-    tpcc.load(2, &mut |now, all| {
-        assert!(now >= done && all >= now);
-        (done, total) = (now, all);
-    })
-    .expect("loads");
+    let done = std::cell::Cell::new(0);
+    for index in 0..3 {
+        let mut session = store.session().expect("a session");
+        let share = Share { index, count: 3 };
+        tpcc.load(&mut session, share, &|rows| done.set(done.get() + rows)).expect("loads");
+    }
+    let total = tpcc.rows();
+    assert!(total.abs_diff(done.get()) < total / 20, "{} rows, foreseen {total}", done.get());
+    let ready = Ready { store: store.clone(), tpcc };
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    for key in snapshot(&tpcc).into_keys() {
+    for key in snapshot(&ready).into_keys() {
         *counts.entry(key.split(' ').next().expect("a name").to_owned()).or_default() += 1;
     }
     let population = Population::new(SMALL, 7);
@@ -114,14 +141,14 @@ fn the_population_is_whole_and_consistent<S: Store>(store: &S) {
         ("warehouse", 2),
     ];
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), expected.map(|(name, n)| (name.to_owned(), n)));
-    assert!(total.abs_diff(done) < total / 20, "{done} rows, foreseen {total}");
-    assert_consistent(&tpcc);
-    assert!(matches!(tpcc.load(1, &mut |_, _| {}), Err(TpccError::AlreadyLoaded)));
+    assert_consistent(&ready, Vec::new());
+    let again = ready.tpcc.load(&mut ready.session(), Share { index: 0, count: 1 }, &|_| {});
+    assert!(again.is_err_and(|error| error.to_string().contains("there are rows already")));
 }
 
 /// The first New-Order of a mix that does, or does not, roll itself back, with its lines.
 fn an_order(rolls_back: bool) -> (NewOrderRequest, Vec<Line>) {
-    let requests = Requests::draw(SMALL, Mix::Half, 1, 1, 1, 10_000);
+    let requests = Requests::draw(SMALL, Mix::Half, Constants::of(1), Dice::at(1, 1, 1), 1, 10_000);
     let order = requests.iter().find_map(|request| match request {
         Request::NewOrder(order) => {
             let lines = requests.lines(order);
@@ -134,8 +161,8 @@ fn an_order(rolls_back: bool) -> (NewOrderRequest, Vec<Line>) {
 }
 
 fn tpcc_2_4_new_order_enters_an_order<S: Store>(store: &S) {
-    let tpcc = loaded(store, ordered());
-    let mut session = store.session().expect("a session");
+    let ready = loaded(store, ordered());
+    let mut session = ready.session();
     let (order, _) = an_order(false);
     // An item twice, and one from the other warehouse.
     let lines = [(5, 1, 3), (9, 2, 4), (5, 1, 2)].map(|(i_id, supply_w_id, quantity)| Line {
@@ -144,25 +171,25 @@ fn tpcc_2_4_new_order_enters_an_order<S: Store>(store: &S) {
         quantity,
     });
     for (access, o_id) in [(Access::OneByOne, 31), (Access::MultiGet, 32)] {
-        let tables = &tpcc.tables;
-        let before = [(1, 5), (2, 9)].map(|key| read(&tpcc, &tables.stock_level, key).expect("a stock"));
+        let tables = &ready.tpcc.tables;
+        let before = [(1, 5), (2, 9)].map(|key| read(&ready, &tables.stock_level, key).expect("a stock"));
         let mut answer = NewOrderAnswer::default();
         let run = tables.run_new_order(&mut session, access, 1, &order, &lines, &mut answer);
         assert!(run.is_ok() && !answer.duplicate);
         assert_eq!(answer.o_id, o_id);
-        let after = [(1, 5), (2, 9)].map(|key| read(&tpcc, &tables.stock_level, key).expect("a stock"));
+        let after = [(1, 5), (2, 9)].map(|key| read(&ready, &tables.stock_level, key).expect("a stock"));
         assert_eq!(after[0].ytd, before[0].ytd + 5, "{access:?}: taken twice");
         assert_eq!((after[0].order_cnt, after[0].remote_cnt), (before[0].order_cnt + 2, 0));
         assert_eq!((after[1].ytd, after[1].remote_cnt), (before[1].ytd + 4, before[1].remote_cnt + 1));
         let key = (1, order.d_id, o_id);
-        let row = read(&tpcc, &tables.order, key).expect("the order");
+        let row = read(&ready, &tables.order, key).expect("the order");
         assert_eq!((row.c_id, row.carrier_id, row.ol_cnt), (order.c_id, 0, 3));
-        assert!(read(&tpcc, &tables.new_order, key).is_some());
+        assert!(read(&ready, &tables.new_order, key).is_some());
         let mut sum = 0;
         for (line, number) in lines.iter().zip(1..) {
-            let row = read(&tpcc, &tables.order_line, (1, order.d_id, o_id, number)).expect("a line");
-            let item = read(&tpcc, &tables.item, line.i_id).expect("an item");
-            let info = read(&tpcc, &tables.stock_info, (line.supply_w_id, line.i_id)).expect("a stock");
+            let row = read(&ready, &tables.order_line, (1, order.d_id, o_id, number)).expect("a line");
+            let item = read(&ready, &tables.item, line.i_id).expect("an item");
+            let info = read(&ready, &tables.stock_info, (line.supply_w_id, line.i_id)).expect("a stock");
             assert_eq!(row.amount_cents, i64::from(item.price_cents) * i64::from(line.quantity));
             assert_eq!(row.dist_info, info.dist[usize::from(order.d_id) - 1]);
             assert_eq!((row.i_id, row.supply_w_id, row.delivery_ms), (line.i_id, line.supply_w_id, 0));
@@ -170,9 +197,9 @@ fn tpcc_2_4_new_order_enters_an_order<S: Store>(store: &S) {
             assert_eq!(shown.branded, is_original(&item.data) && is_original(&info.data));
             sum += row.amount_cents;
         }
-        let customer = read(&tpcc, &tables.customer_info, (1, order.d_id, order.c_id)).expect("a customer");
-        let district = read(&tpcc, &tables.district_orders, (1, order.d_id)).expect("a district");
-        let warehouse = read(&tpcc, &tables.warehouse_info, 1).expect("a warehouse");
+        let customer = read(&ready, &tables.customer_info, (1, order.d_id, order.c_id)).expect("a customer");
+        let district = read(&ready, &tables.district_orders, (1, order.d_id)).expect("a district");
+        let warehouse = read(&ready, &tables.warehouse_info, 1).expect("a warehouse");
         let exact = sum as f64
             * (1.0 - f64::from(customer.discount_e4) / 1e4)
             * (1.0 + f64::from(warehouse.tax_e4 + district.tax_e4) / 1e4);
@@ -180,27 +207,27 @@ fn tpcc_2_4_new_order_enters_an_order<S: Store>(store: &S) {
         assert_eq!(district.next_o_id, o_id + 1);
     }
     // Three lines are fewer than the standard has, but consistent.
-    assert_consistent(&tpcc);
+    assert_conditions(&ready);
 }
 
 fn tpcc_2_4_1_4_a_rolled_back_order_leaves_nothing<S: Store>(store: &S) {
-    let tpcc = loaded(store, ordered());
-    let before = snapshot(&tpcc);
-    let mut session = store.session().expect("a session");
+    let ready = loaded(store, ordered());
+    let before = snapshot(&ready);
+    let mut session = ready.session();
     let (order, lines) = an_order(true);
     for access in [Access::OneByOne, Access::MultiGet] {
         let mut answer = NewOrderAnswer::default();
-        let run = tpcc.tables.run_new_order(&mut session, access, 1, &order, &lines, &mut answer);
+        let run = ready.tpcc.tables.run_new_order(&mut session, access, 1, &order, &lines, &mut answer);
         assert!(matches!(run, Err(Failure::Rollback)));
     }
-    assert_eq!(snapshot(&tpcc), before);
+    assert_eq!(snapshot(&ready), before);
     assert_eq!((session.counts().user_rollbacks, session.counts().commits), (2, 0));
 }
 
 fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
-    let tpcc = loaded(store, ordered());
-    let mut session = store.session().expect("a session");
-    let tables = &tpcc.tables;
+    let ready = loaded(store, ordered());
+    let mut session = ready.session();
+    let tables = &ready.tpcc.tables;
     let population = Population::new(SMALL, 7);
     let bad = (1..=30).find(|&c| population.customer((2, 4, c)).0.credit == *b"BC").expect("bad credit");
     for (number, updates) in [(0, Updates::Plain), (1, Updates::CommitTime)] {
@@ -212,11 +239,11 @@ fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
             amount_cents: 123_45,
             date_ms: 99,
         };
-        let before = read(&tpcc, &tables.customer_account, (2, 4, bad)).expect("a customer");
-        let w_before = read(&tpcc, &tables.warehouse_ytd, 1).expect("a warehouse").ytd_cents;
+        let before = read(&ready, &tables.customer_account, (2, 4, bad)).expect("a customer");
+        let w_before = read(&ready, &tables.warehouse_ytd, 1).expect("a warehouse").ytd_cents;
         let run = tables.run_payment(&mut session, updates, 1, (9, number), &payment, &mut Vec::new());
         let Ok(answer) = run else { panic!("{updates:?}") };
-        let after = read(&tpcc, &tables.customer_account, (2, 4, bad)).expect("a customer");
+        let after = read(&ready, &tables.customer_account, (2, 4, bad)).expect("a customer");
         assert_eq!(after.balance_cents, before.balance_cents - 123_45);
         assert_eq!(after.ytd_payment_cents, before.ytd_payment_cents + 123_45);
         assert_eq!(after.payment_cnt, before.payment_cnt + 1);
@@ -224,19 +251,19 @@ fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
         assert!(after.data.starts_with(expected.as_bytes()));
         assert_eq!(answer.data.as_ref().map(|data| &data[..]), after.data.get(..200));
         assert_eq!((answer.balance_cents, answer.c_id, answer.duplicate), (after.balance_cents, bad, false));
-        let w_after = read(&tpcc, &tables.warehouse_ytd, 1).expect("a warehouse").ytd_cents;
+        let w_after = read(&ready, &tables.warehouse_ytd, 1).expect("a warehouse").ytd_cents;
         assert_eq!(w_after, w_before + 123_45, "{updates:?}");
-        let row = read(&tpcc, &tables.history, (9, number)).expect("a row of history");
+        let row = read(&ready, &tables.history, (9, number)).expect("a row of history");
         assert_eq!((row.w_id, row.d_id, row.c_w_id, row.c_d_id, row.c_id), (1, 3, 2, 4, bad));
         assert_eq!((row.amount_cents, row.date_ms), (123_45, 99));
     }
-    assert_consistent(&tpcc);
+    assert_conditions(&ready);
     // A key of history that is taken is told.
     let payment = PaymentRequest {
         d_id: 3,
         c_d_id: 4,
         c_w_id: 2,
-        who: Who::LastName(random::last_name(7)),
+        who: Who::LastName(dice::last_name(7)),
         amount_cents: 1,
         date_ms: 1,
     };
@@ -245,7 +272,7 @@ fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
 }
 
 fn tpcc_2_5_2_2_a_name_means_the_customer_in_the_middle<S: Store>(store: &S) {
-    let tpcc = loaded(store, ordered());
+    let ready = loaded(store, ordered());
     let last = *b"MIDDLEMOST\0\0\0\0\0\0";
     let firsts: [&[u8; 16]; 5] = [
         b"d\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
@@ -256,36 +283,37 @@ fn tpcc_2_5_2_2_a_name_means_the_customer_in_the_middle<S: Store>(store: &S) {
     ];
     // Of a, ab, b, c, d so far: with one a; with a, d the first; with three ab; with four ab; with five b.
     let expected: [&[u8]; 5] = [b"d", b"a", b"ab", b"ab", b"b"];
-    let mut session = store.session().expect("a session");
+    let mut session = ready.session();
     for (at, (first, expected)) in firsts.into_iter().zip(expected).enumerate() {
         let (mut info, account) = Population::new(SMALL, 7).customer((1, 1, 1));
         (info.first, info.last) = (*first, last);
         let key = (1, 1, 1000 + at as u32);
-        change(&tpcc, |tx| {
-            tpcc.tables.customer.insert(tx, &key, (info.clone(), account.clone()))?;
+        change(&ready, |tx| {
+            ready.tpcc.tables.customer.insert(tx, &key, (info.clone(), account.clone()))?;
             Ok(())
         });
         let (mut lines, mut found) = (Vec::new(), Vec::new());
         let who = Who::LastName(last);
-        let run = tpcc.tables.run_order_status(&mut session, (1, 1), who, &mut lines, &mut found);
+        let run = ready.tpcc.tables.run_order_status(&mut session, (1, 1), who, &mut lines, &mut found);
         let Ok(answer) = run else { panic!("the customer is there") };
         assert_eq!(text(&answer.customer.first), expected);
         assert_eq!((answer.order, lines.len()), (None, 0), "has never ordered");
     }
     let nobody = Who::LastName(*b"NOBODY\0\0\0\0\0\0\0\0\0\0");
-    let run = tpcc.tables.run_order_status(&mut session, (1, 1), nobody, &mut Vec::new(), &mut Vec::new());
+    let run =
+        ready.tpcc.tables.run_order_status(&mut session, (1, 1), nobody, &mut Vec::new(), &mut Vec::new());
     assert!(matches!(run, Err(Failure::Rollback)));
 }
 
 fn tpcc_2_6_order_status_finds_the_last_order<S: Store>(store: &S) {
-    let tpcc = loaded(store, ordered());
-    let mut session = store.session().expect("a session");
+    let ready = loaded(store, ordered());
+    let mut session = ready.session();
     let (order, lines) = an_order(false);
     let district = (1, order.d_id);
     let (mut shown, mut found) = (Vec::new(), Vec::new());
     let mut status = |session: &mut S::Session| {
         let who = Who::Number(order.c_id);
-        let run = tpcc.tables.run_order_status(session, district, who, &mut shown, &mut found);
+        let run = ready.tpcc.tables.run_order_status(session, district, who, &mut shown, &mut found);
         let Ok(answer) = run else { panic!("the customer is there") };
         (answer, shown.clone())
     };
@@ -297,7 +325,8 @@ fn tpcc_2_6_order_status_finds_the_last_order<S: Store>(store: &S) {
     assert_eq!(shown.len(), usize::from(row.ol_cnt));
 
     let mut entered = NewOrderAnswer::default();
-    let run = tpcc.tables.run_new_order(&mut session, Access::OneByOne, 1, &order, &lines, &mut entered);
+    let run =
+        ready.tpcc.tables.run_new_order(&mut session, Access::OneByOne, 1, &order, &lines, &mut entered);
     assert!(run.is_ok());
     let (answer, shown) = status(&mut session);
     assert_eq!(answer.order.expect("an order").0, 31);
@@ -306,47 +335,50 @@ fn tpcc_2_6_order_status_finds_the_last_order<S: Store>(store: &S) {
 }
 
 fn tpcc_2_7_delivery_takes_the_oldest_order_of_each_district<S: Store>(store: &S) {
-    let tpcc = loaded(store, ordered());
-    let mut session = store.session().expect("a session");
-    let tables = &tpcc.tables;
+    let ready = loaded(store, ordered());
+    let mut session = ready.session();
+    let tables = &ready.tpcc.tables;
     // Nine open orders in each district: 22 to 30. District 4 loses one and so runs out one round earlier.
     for (round, o_id) in (22..=30).enumerate() {
         let access = if round % 2 == 0 { Access::OneByOne } else { Access::MultiGet };
-        let due: i64 = read_lines(&tpcc, (1, 4, o_id)).iter().map(|line| line.amount_cents).sum();
-        let c_id = read(&tpcc, &tables.order, (1, 4, o_id)).expect("an order").c_id;
+        let due: i64 = read_lines(&ready, (1, 4, o_id)).iter().map(|line| line.amount_cents).sum();
+        let c_id = read(&ready, &tables.order, (1, 4, o_id)).expect("an order").c_id;
         let run = tables.run_delivery(&mut session, access, 1, 6, 77);
         assert!(run.is_ok_and(|answer| answer == DeliveryAnswer { delivered: [o_id; 10], skipped: 0 }));
-        assert_eq!(read(&tpcc, &tables.order, (1, 4, o_id)).expect("an order").carrier_id, 6);
-        assert!(read(&tpcc, &tables.new_order, (1, 4, o_id)).is_none());
-        assert!(read_lines(&tpcc, (1, 4, o_id)).iter().all(|line| line.delivery_ms == 77));
-        let account = read(&tpcc, &tables.customer_account, (1, 4, c_id)).expect("a customer");
+        assert_eq!(read(&ready, &tables.order, (1, 4, o_id)).expect("an order").carrier_id, 6);
+        assert!(read(&ready, &tables.new_order, (1, 4, o_id)).is_none());
+        assert!(read_lines(&ready, (1, 4, o_id)).iter().all(|line| line.delivery_ms == 77));
+        let account = read(&ready, &tables.customer_account, (1, 4, c_id)).expect("a customer");
         assert_eq!((account.balance_cents, account.delivery_cnt), (due - 10_00, 1));
-        assert_consistent(&tpcc);
+        assert_conditions(&ready);
     }
     let run = tables.run_delivery(&mut session, Access::OneByOne, 1, 6, 77);
     assert!(run.is_ok_and(|answer| answer == DeliveryAnswer { delivered: [0; 10], skipped: 10 }));
     // The other warehouse has kept its own.
-    assert!(read(&tpcc, &tables.new_order, (2, 4, 22)).is_some());
-    assert_consistent(&tpcc);
+    assert!(read(&ready, &tables.new_order, (2, 4, 22)).is_some());
+    assert_conditions(&ready);
 }
 
-fn read_lines<S: Store>(tpcc: &Tpcc<S>, (w_id, d_id, o_id): OrderKey) -> Vec<OrderLine> {
-    (1..=15).filter_map(|number| read(tpcc, &tpcc.tables.order_line, (w_id, d_id, o_id, number))).collect()
+fn read_lines<S: Store>(ready: &Ready<S>, (w_id, d_id, o_id): OrderKey) -> Vec<OrderLine> {
+    (1..=15)
+        .filter_map(|number| read(ready, &ready.tpcc.tables.order_line, (w_id, d_id, o_id, number)))
+        .collect()
 }
 
 fn tpcc_2_8_stock_level_counts_each_item_of_the_last_twenty_orders_once<S: Store>(store: &S) {
-    let tpcc = loaded(store, ordered());
-    let mut session = store.session().expect("a session");
+    let ready = loaded(store, ordered());
+    let mut session = ready.session();
     for threshold in [10, 15, 50, 101] {
         let mut items = std::collections::BTreeSet::new();
         for o_id in 11..=30 {
-            items.extend(read_lines(&tpcc, (2, 5, o_id)).iter().map(|line| line.i_id));
+            items.extend(read_lines(&ready, (2, 5, o_id)).iter().map(|line| line.i_id));
         }
-        let stocks = items.iter().map(|&i_id| read(&tpcc, &tpcc.tables.stock_level, (2, i_id)));
+        let stocks = items.iter().map(|&i_id| read(&ready, &ready.tpcc.tables.stock_level, (2, i_id)));
         let expected = stocks.filter(|level| level.as_ref().is_some_and(|l| l.quantity < threshold)).count();
         assert!(threshold < 101 || expected == items.len());
         for access in [Access::OneByOne, Access::MultiGet] {
-            let run = tpcc.tables.run_stock_level(&mut session, access, (2, 5), threshold, &mut Vec::new());
+            let run =
+                ready.tpcc.tables.run_stock_level(&mut session, access, (2, 5), threshold, &mut Vec::new());
             assert!(run.is_ok_and(|short| short as usize == expected), "{access:?} {threshold}");
         }
     }
@@ -354,52 +386,58 @@ fn tpcc_2_8_stock_level_counts_each_item_of_the_last_twenty_orders_once<S: Store
 
 /// Runs some thousand transactions on two threads, and holds the database to every condition and to the tallies.
 fn a_mixed_run_stays_consistent<S: Store>(store: &S, options: Options) {
-    const EACH: usize = 1500;
-    let tpcc = loaded(store, options);
-    let tallies: Vec<(Tally, [u64; 6])> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..2)
-            .map(|index| {
-                let mut worker = tpcc.worker(index, 1000).expect("a worker");
+    const EACH: u64 = 1500;
+    let cards = options.mix.cards();
+    let ready = loaded(store, options);
+    let workers: Vec<Worker> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..2)
+            .map(|number| {
+                let (mut worker, mut session) = (ready.worker(number, 1000), ready.session());
+                let tpcc = &ready.tpcc;
                 scope.spawn(move || {
-                    let mut counted = [0; 6];
+                    let mut committed = 0;
                     for _ in 0..EACH {
-                        let ended = worker.run_next().expect("runs");
-                        counted[if ended.committed { ended.kind as usize } else { 5 }] += 1;
+                        match tpcc.execute(&mut session, &mut worker) {
+                            Ok(()) => committed += 1,
+                            Err(Failure::Rollback) => {}
+                            Err(Failure::Abort(abort)) => panic!("{abort}"),
+                        }
                     }
-                    (worker.tally(), counted)
+                    let counts = session.counts();
+                    assert_eq!((counts.commits, counts.user_rollbacks), (committed, EACH - committed));
+                    worker
                 })
             })
             .collect();
-        workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
+        running.into_iter().map(|worker| worker.join().expect("no panic")).collect()
     });
-    assert_consistent(&tpcc);
-    let mut orders = 0;
-    let (mut delivered, mut open) = (0, 0);
-    for (tally, counted) in &tallies {
-        assert_eq!(tally.committed[..], counted[..5]);
-        assert_eq!(tally.rolled_back, counted[5]);
-        assert_eq!(counted.iter().sum::<u64>() as usize, EACH);
-        orders += tally.committed[Kind::NewOrder as usize];
-        delivered += tally.delivered;
-        assert_eq!(tally.delivered + tally.skipped, 10 * tally.committed[Kind::Delivery as usize]);
-    }
+    let tables = &ready.tpcc.tables;
     let mut entered = 0;
     for w_id in SMALL.warehouse_ids() {
         for d_id in district_ids() {
-            let next = read(&tpcc, &tpcc.tables.district_orders, (w_id, d_id)).expect("a district").next_o_id;
-            entered += u64::from(next - 31);
+            let district = read(&ready, &tables.district_orders, (w_id, d_id)).expect("a district");
+            entered += u64::from(district.next_o_id - 31);
         }
     }
-    change(&tpcc, |tx| {
+    let mut open = 0;
+    change(&ready, |tx| {
         open = 0;
-        tpcc.tables.new_order.range(tx, .., Scan::ALL, |_, _| {
+        tables.new_order.range(tx, .., Scan::ALL, |_, _| {
             open += 1;
             ControlFlow::Continue(())
         })
     });
+    let tally = Tpcc::<S>::total(&workers);
+    let orders = tally.committed[Kind::NewOrder as usize];
     assert_eq!(entered, orders, "each committed New-Order has drawn one number");
-    assert_eq!(open, 180 + orders - delivered);
-    assert!(tallies.iter().map(|(tally, _)| tally.rolled_back).sum::<u64>() > 0);
+    assert_eq!(open, 180 + orders - tally.delivered);
+    assert_eq!(tally.delivered + tally.skipped, 10 * tally.committed[Kind::Delivery as usize]);
+    assert_eq!(tally.committed.iter().sum::<u64>() + tally.rolled_back, 2 * EACH);
+    assert!(tally.rolled_back > 0);
+    for (kind, cards) in Kind::ALL.into_iter().zip(cards) {
+        assert_eq!(tally.committed[kind as usize] > 0, cards > 0, "{kind:?}");
+    }
+    assert_consistent(&ready, workers);
 }
 
 /// What breaks a condition: its number, what is done in words, and the doing.
@@ -477,15 +515,16 @@ fn corruptions<S: Store>() -> Vec<Corruption<S>> {
 fn tpcc_3_3_2_each_condition_fails_where_it_is_violated<S: Store>(make: impl Fn() -> S) {
     let mut covered = std::collections::BTreeSet::new();
     for (number, what, corrupt) in corruptions::<S>() {
-        let tpcc = loaded(
-            &make(),
-            Options { scale: Scale { warehouses: 2, customers: 30, items: 100 }, ..ordered() },
-        );
-        change(&tpcc, |tx| corrupt(&tpcc.tables, tx));
-        let conditions = tpcc.check().expect("checks");
-        let violated: Vec<_> = conditions.iter().filter(|condition| !condition.holds()).collect();
-        assert!(violated.iter().any(|condition| condition.number == number), "{what}: {violated:?}");
-        assert!(violated.iter().all(|condition| condition.to_string().contains("VIOLATED")));
+        let scale = Scale { items: 100, ..SMALL };
+        let ready = loaded(&make(), Options { scale, ..ordered() });
+        change(&ready, |tx| corrupt(&ready.tpcc.tables, tx));
+        let (findings, _) = check::check(&ready.tpcc.tables, &mut ready.session(), scale).expect("checks");
+        let violated: Vec<_> = findings.iter().filter(|finding| !finding.holds()).collect();
+        assert!(violated.iter().any(|finding| finding.number == number), "{what}: {violated:?}");
+        let told = ready.check(Vec::new());
+        for finding in violated {
+            assert!(told.iter().any(|c| !c.holds && c.words == finding.to_string()), "{finding}");
+        }
         covered.insert(number);
     }
     assert_eq!(covered, (0..=12).collect());
@@ -566,22 +605,40 @@ suite!(mutex, crate::mutex::MutexStore::new());
 fn a_scale_that_cannot_be_is_refused() {
     let store = crate::mutex::MutexStore::new();
     let scale = Scale { warehouses: 0, ..SMALL };
-    assert!(matches!(Tpcc::create(&store, Options { scale, ..options() }), Err(TpccError::Scale(_))));
+    let refused = Tpcc::create(&store, Options { scale, ..options() });
+    assert!(matches!(refused.err(), Some(RunError::Setting(_))));
 }
 
 #[test]
 fn workers_live_in_warehouses_in_turn_and_never_repeat_a_history_key() {
-    let tpcc = loaded(&crate::mutex::MutexStore::new(), options());
-    // Three generations of workers on one database, as after a warm-up.
+    let ready = loaded(&crate::mutex::MutexStore::new(), options());
+    let (mut session, mut workers) = (ready.session(), Vec::new());
+    // Three generations of workers on one database.
     for _ in 0..3 {
-        for index in 0..3 {
-            let mut worker = tpcc.worker(index, 50).expect("a worker");
+        for number in 0..3 {
+            let mut worker = ready.worker(number, 50);
             for _ in 0..120 {
-                worker.run_next().expect("runs");
+                let run = ready.tpcc.execute(&mut session, &mut worker);
+                assert!(matches!(run, Ok(()) | Err(Failure::Rollback)));
             }
+            workers.push(worker);
         }
     }
-    assert_consistent(&tpcc);
+    assert_consistent(&ready, workers);
+}
+
+#[test]
+fn what_the_workers_counted_is_compared() {
+    let ready = loaded(&crate::mutex::MutexStore::new(), options());
+    let (mut session, mut worker) = (ready.session(), ready.worker(0, 300));
+    for _ in 0..300 {
+        let run = ready.tpcc.execute(&mut session, &mut worker);
+        assert!(matches!(run, Ok(()) | Err(Failure::Rollback)));
+    }
+    // The worker is kept from the check, so its orders, payments and deliveries are of nobody.
+    let failed = ready.check(Vec::new()).into_iter().filter(|condition| !condition.holds).count();
+    assert_eq!(failed, 3);
+    assert_consistent(&ready, vec![worker]);
 }
 
 #[test]

@@ -1,23 +1,18 @@
 //! The random draws of [TPC-C 2.1.6, 4.3.2]: uniform, non-uniform (`NURand`), strings and last names.
 //!
-//! Everything is drawn from a generator that a seed and a place (a table and a key, or a worker) decide, so
-//! that any row of the population can be made alone, by any thread, in any order, and is always the same.
+//! Rows are drawn with dice that a seed and a place (a table and a key) decide, so that any row of the
+//! population can be made alone, by any thread, in any order, and is always the same.
 //!
-//! What it does not do: it is no source of secrets, and it never asks the system for randomness.
+//! What it does not do: generate random bits; that is [`random`](crate::random)'s.
 
 use super::schema::ORIGINAL;
+use crate::random::{Random, split_mix};
 
-/// A small generator of 64 random bits a step: SplitMix64 (Steele, Lea and Flood, 2014).
-///
-/// One word of state, no bad seeds, and each step independent of how far apart two seeds are: what is needed
-/// to have a generator of one's own for each row.
+/// Draws what the standard wants drawn.
 #[derive(Clone, Debug)]
-pub struct Random {
-    state: u64,
+pub struct Dice {
+    random: Random,
 }
-
-/// The step between two states: the golden ratio in 64 bits, odd, so that all states are met.
-const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The characters of an a-string [TPC-C 4.3.2.2]: at least 26 lower, 26 upper case letters and the digits.
 /// 64 of them, so that six random bits choose one.
@@ -27,39 +22,23 @@ const ALPHANUMERIC: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-impl Random {
-    /// The generator of a seed.
-    pub fn new(seed: u64) -> Self {
-        Random { state: seed }
+impl From<Random> for Dice {
+    fn from(random: Random) -> Self {
+        Dice { random }
     }
+}
 
-    /// The generator of one place under a seed: `what` says which kind of thing, `key` which one.
+impl Dice {
+    /// The dice of one place under a seed: `what` says which kind of thing, `key` which one.
     pub fn at(seed: u64, what: u64, key: u64) -> Self {
-        let mut random = Random::new(seed);
-        random.state = random.next_u64() ^ what;
-        random.state = random.next_u64() ^ key;
-        random.state = random.next_u64();
-        random
-    }
-
-    /// The next 64 bits.
-    #[inline]
-    pub fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(GOLDEN_GAMMA);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        let mut mixed = what;
+        Random::new(seed ^ split_mix(&mut mixed), key).into()
     }
 
     /// A number in `low..=high`, each as likely as another [TPC-C 2.1.5].
-    ///
-    /// The high half of a product instead of a remainder: the bias is below one in 2^32 / (high - low).
     #[inline]
     pub fn uniform(&mut self, low: u32, high: u32) -> u32 {
-        debug_assert!(low <= high);
-        let span = u64::from(high - low) + 1;
-        low + (((self.next_u64() >> 32) * span) >> 32) as u32
+        self.random.between(low.into(), high.into()) as u32
     }
 
     /// True `percent` times in a hundred.
@@ -126,7 +105,7 @@ impl Random {
     fn fill_alphanumeric(&mut self, text: &mut [u8], low: u32, high: u32) -> usize {
         let len = self.uniform(low, high) as usize;
         for ten in text[..len].chunks_mut(10) {
-            let mut bits = self.next_u64();
+            let mut bits = self.random.bits();
             for byte in ten {
                 *byte = ALPHANUMERIC[(bits & 63) as usize];
                 bits >>= 6;
@@ -166,15 +145,15 @@ pub struct Constants {
 impl Constants {
     /// The constants of a seed.
     pub fn of(seed: u64) -> Self {
-        let mut random = Random::at(seed, 0x43, 0);
-        let last_load = random.uniform(0, 255);
+        let mut dice = Dice::at(seed, 0x43, 0);
+        let last_load = dice.uniform(0, 255);
         let last_run = loop {
-            let candidate = random.uniform(0, 255);
+            let candidate = dice.uniform(0, 255);
             if Self::delta_allowed(last_load, candidate) {
                 break candidate;
             }
         };
-        Constants { last_load, last_run, customer: random.uniform(0, 1023), item: random.uniform(0, 8191) }
+        Constants { last_load, last_run, customer: dice.uniform(0, 1023), item: dice.uniform(0, 8191) }
     }
 
     /// Whether the two constants for last names are as far apart as they must be [TPC-C 2.1.6.1].
@@ -190,10 +169,10 @@ mod tests {
 
     #[test]
     fn uniform_draws_stay_within_and_reach_both_ends() {
-        let mut random = Random::new(1);
+        let mut dice = Dice::at(1, 0, 0);
         let mut counts = [0u32; 10];
         for _ in 0..100_000 {
-            counts[random.uniform(11, 20) as usize - 11] += 1;
+            counts[dice.uniform(11, 20) as usize - 11] += 1;
         }
         for count in counts {
             assert!((9_500..10_500).contains(&count), "{counts:?}");
@@ -202,11 +181,11 @@ mod tests {
 
     #[test]
     fn one_place_draws_the_same_and_two_places_do_not() {
-        let draw = |what, key| Random::at(7, what, key).next_u64();
+        let draw = |what, key| Dice::at(7, what, key).uniform(0, u32::MAX);
         assert_eq!(draw(1, 2), draw(1, 2));
         assert_ne!(draw(1, 2), draw(2, 1));
         assert_ne!(draw(1, 2), draw(1, 3));
-        assert_ne!(draw(1, 2), Random::at(8, 1, 2).next_u64());
+        assert_ne!(draw(1, 2), Dice::at(8, 1, 2).uniform(0, u32::MAX));
     }
 
     /// The or of two draws has more ones than either: of NURand(255, 0, 999) - C, the numbers whose low eight
@@ -215,10 +194,10 @@ mod tests {
     fn tpcc_2_1_6_nurand_is_skewed_by_the_or_and_shifted_by_c() {
         let c = 123;
         let mut counts = vec![0u32; 1000];
-        let mut random = Random::new(2);
+        let mut dice = Dice::at(2, 0, 0);
         let draws = 1_000_000;
         for _ in 0..draws {
-            counts[random.non_uniform(255, c, 0, 999) as usize] += 1;
+            counts[dice.non_uniform(255, c, 0, 999) as usize] += 1;
         }
         // Exactly: P(n) for n = x | y, x uniform in 0..256, y uniform in 0..1000; then shifted by c.
         let mut expected = vec![0f64; 1000];
@@ -254,14 +233,14 @@ mod tests {
 
     #[test]
     fn strings_have_their_lengths_and_characters() {
-        let mut random = Random::new(3);
+        let mut dice = Dice::at(3, 0, 0);
         for _ in 0..1000 {
-            let text: [u8; 20] = random.a_string(10, 20);
+            let text: [u8; 20] = dice.a_string(10, 20);
             let len = text.iter().position(|&b| b == 0).unwrap_or(20);
             assert!((10..=20).contains(&len) && text[..len].iter().all(|b| ALPHANUMERIC.contains(b)));
-            let zip = random.zip();
+            let zip = dice.zip();
             assert!(zip[..4].iter().all(u8::is_ascii_digit) && &zip[4..] == b"11111");
-            let phone: [u8; 16] = random.n_string(16, 16);
+            let phone: [u8; 16] = dice.n_string(16, 16);
             assert!(phone.iter().all(u8::is_ascii_digit));
         }
     }
