@@ -5,9 +5,11 @@
 //! for a program: one [`spec::Spec`] in, one [`report::RunReport`] out.
 
 pub mod alloc;
+pub mod distribution;
 pub mod driver;
 pub mod mutex;
 pub mod random;
 pub mod report;
 pub mod store;
 pub mod workload;
+pub mod ycsb;
