@@ -5,6 +5,7 @@
 //! for a program: one [`spec::Spec`] in, one [`report::RunReport`] out.
 
 pub mod alloc;
+pub mod distribution;
 pub mod driver;
 pub mod mutex;
 pub mod random;
@@ -12,3 +13,4 @@ pub mod report;
 pub mod store;
 pub mod tpcc;
 pub mod workload;
+pub mod ycsb;
