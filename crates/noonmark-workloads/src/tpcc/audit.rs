@@ -241,12 +241,12 @@ impl Audit {
     }
 
     /// A row of ORDER.
-    pub fn order(&mut self, (w_id, d_id, o_id): OrderKey, row: &Order) {
+    pub fn order(&mut self, (w_id, d_id, o_id): OrderKey, (entry, carrier): &Order) {
         let facts = self.districts.entry((w_id, d_id)).or_default().order(o_id);
         facts.exists = true;
-        facts.carrier_id = row.carrier_id;
-        facts.ol_cnt = row.ol_cnt;
-        facts.c_id = row.c_id;
+        facts.carrier_id = carrier.carrier_id;
+        facts.ol_cnt = entry.ol_cnt;
+        facts.c_id = entry.c_id;
     }
 
     /// A row of ORDER-LINE.

@@ -47,11 +47,8 @@ impl<S: Store> Tables<S> {
                 answer.delivered[usize::from(d_id - 1)] = o_id;
                 let key = (w_id, d_id, o_id);
                 self.new_order.delete(tx, &key)?;
-                let (mut c_id, mut ol_cnt) = (0, 0);
-                self.order.update(tx, &key, |order| {
-                    order.carrier_id = carrier_id;
-                    (c_id, ol_cnt) = (order.c_id, order.ol_cnt);
-                })?;
+                let OrderEntry { c_id, ol_cnt, .. } = self.order_entry.need(tx, &key)?;
+                self.order_carrier.write(tx, &key, OrderCarrier { carrier_id })?;
                 let sum_cents = self.deliver_lines(tx, access, key, ol_cnt, date_ms)?;
                 self.customer_account.update(tx, &(w_id, d_id, c_id), |account| {
                     account.balance_cents += sum_cents;

@@ -82,13 +82,13 @@ impl<S: Store> Tables<S> {
             answer.credit = customer.credit;
 
             let key = (w_id, d_id, answer.o_id);
-            let row = Order {
+            let entry = OrderEntry {
                 c_id: order.c_id,
                 entry_ms: order.entry_ms,
-                carrier_id: 0,
                 ol_cnt: lines.len() as u8,
                 all_local: order.all_local,
             };
+            let row = (entry, OrderCarrier { carrier_id: 0 });
             let fresh = self.order.insert(tx, &key, row)?;
             answer.duplicate |= !(fresh & self.new_order.insert(tx, &key, NewOrder { open: 1 })?);
 
@@ -160,6 +160,7 @@ impl<S: Store> Tables<S> {
             answer.lines[at].stock = take(level, &lines[at], w_id);
         })?;
         self.stock_info.get_many(tx, stocks, |at, info| {
+            // Absent it cannot be: its level has just been updated.
             if let Some(info) = info {
                 answer.stock_found(at, d_id, &info);
             }

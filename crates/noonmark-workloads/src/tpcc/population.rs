@@ -260,13 +260,13 @@ impl Population {
     pub fn order(&self, (w_id, d_id, o_id): OrderKey, c_id: u32) -> Order {
         let mut dice = self.dice(Kind::Order, place(w_id, d_id, o_id));
         let carrier_id = dice.uniform(1, 10) as u8;
-        Order {
+        let entry = OrderEntry {
             c_id,
             entry_ms: EPOCH_MS,
-            carrier_id: if self.is_open(o_id) { 0 } else { carrier_id },
             ol_cnt: dice.uniform(5, LINES_MAX as u32) as u8,
             all_local: true,
-        }
+        };
+        (entry, OrderCarrier { carrier_id: if self.is_open(o_id) { 0 } else { carrier_id } })
     }
 
     /// Whether an order of the population has a row in NEW-ORDER.
@@ -380,15 +380,15 @@ mod tests {
         let population = population();
         let mut lines = 0;
         for o_id in 1..=3000 {
-            let order = population.order((1, 2, o_id), 5);
+            let (order, OrderCarrier { carrier_id }) = population.order((1, 2, o_id), 5);
             let line = population.order_line((1, 2, o_id, 1));
             assert!((5..=15).contains(&order.ol_cnt));
             lines += u32::from(order.ol_cnt);
             if o_id < 2101 {
-                assert!((1..=10).contains(&order.carrier_id));
+                assert!((1..=10).contains(&carrier_id));
                 assert_eq!((line.amount_cents, line.delivery_ms), (0, order.entry_ms));
             } else {
-                assert_eq!((order.carrier_id, line.delivery_ms), (0, 0));
+                assert_eq!((carrier_id, line.delivery_ms), (0, 0));
                 assert!((1..=9_999_99).contains(&line.amount_cents));
             }
         }
@@ -408,6 +408,15 @@ mod tests {
         }
         assert_eq!(keys.len(), 2 * 10 * 30);
         assert_eq!(keys.last(), Some(&(0, 599)));
+    }
+
+    #[test]
+    fn tpcc_4_3_3_1_the_standard_has_its_rows() {
+        let a_warehouse = 1 + 10 + 30_000 * 3 + 9_000 + 300_000 + 100_000;
+        assert_eq!(Scale::standard(1).rows_about(), 100_000 + a_warehouse);
+        assert_eq!(Scale::standard(8).rows_about(), 100_000 + 8 * a_warehouse);
+        // Rows as large as the standard has them at least: 305 bytes of stock, 655 of customer, and so on.
+        assert!(Scale::standard(1).bytes_about() > 100_000 * 305 + 30_000 * 655);
     }
 
     #[test]

@@ -38,8 +38,10 @@
 //! - **WAREHOUSE** has the same false conflict (New-Order reads `W_TAX`, Payment raises `W_YTD`), and with one
 //!   warehouse it is the hottest row of all. The paper names only District and Customer. [`Split::Fine`]
 //!   splits it too; [`Split::Paper`] leaves it whole, as the paper's text has it.
-//! - **STOCK** is stored as two groups under *one* timestamp in every split: what New-Order changes (16 bytes)
-//!   apart from what it only reads (290 bytes), so that a change need not rewrite the texts.
+//! - **STOCK** and **ORDER** are stored as two groups under *one* timestamp in every split. Of a stock, what
+//!   New-Order changes (16 bytes) stands apart from what it only reads (290 bytes), so that a change need not
+//!   rewrite the texts; of an order, the carrier stands apart from what its secondary index is made of, so that
+//!   a Delivery need not work out the index entry again.
 //!
 //! # What it does not do
 //!
@@ -260,21 +262,31 @@ column_group! {
 }
 
 column_group! {
-    /// A row of ORDER.
+    /// ORDER, what New-Order enters for good.
     #[derive(Clone, Debug, PartialEq)]
-    pub struct Order {
+    pub struct OrderEntry {
         /// `O_C_ID`.
         pub c_id: u32,
         /// `O_ENTRY_D`.
         pub entry_ms: i64,
-        /// `O_CARRIER_ID`: 1 to 10; 0 until it is delivered.
-        pub carrier_id: u8,
         /// `O_OL_CNT`: 5 to 15.
         pub ol_cnt: u8,
         /// `O_ALL_LOCAL`.
         pub all_local: bool,
     }
 }
+
+column_group! {
+    /// ORDER, what Delivery fills in.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct OrderCarrier {
+        /// `O_CARRIER_ID`: 1 to 10; 0 until it is delivered.
+        pub carrier_id: u8,
+    }
+}
+
+/// A row of ORDER.
+pub type Order = (OrderEntry, OrderCarrier);
 
 column_group! {
     /// A row of ORDER-LINE.

@@ -3,7 +3,7 @@
 //! Which index a table has follows from how it is reached. WAREHOUSE, DISTRICT, CUSTOMER, ITEM and STOCK are
 //! reached by key only; theirs may be chosen ([`Options::points`](super::Options)). ORDER, NEW-ORDER, ORDER-LINE
 //! and HISTORY are ordered: by ranges the oldest new order, the lines of orders and (after a run) everything is
-//! found. Two secondary indexes, kept by the store:
+//! found. Two secondary indexes, kept by the store, each of one column group that no transaction changes:
 //!
 //! ```text
 //! customers by name     (w, d, C_LAST, C_FIRST)  ->  (w, d, c)    Payment, Order-Status
@@ -61,6 +61,10 @@ pub struct Tables<S: Store> {
     pub new_order: S::Table<OrderKey, NewOrder>,
     /// ORDER.
     pub order: S::Table<OrderKey, Order>,
+    /// What was ordered.
+    pub order_entry: S::Group<OrderKey, Order, 0>,
+    /// Who delivers it.
+    pub order_carrier: S::Group<OrderKey, Order, 1>,
     /// Orders by customer.
     pub order_by_customer: S::Index<OrderByCustomerKey, OrderKey, Order>,
     /// ORDER-LINE.
@@ -117,8 +121,9 @@ impl<S: Store> Tables<S> {
         let order_line = store.table(&ordered("order_line", districts * customers * 10))?;
         let item = store.table(&spec("item", points, Granularity::Coarse, items))?;
         let stock = store.table(&spec("stock", points, Granularity::Coarse, warehouses * items))?;
-        let customer_by_name = store.index(&customer, "customer_by_name", name_key)?;
-        let order_by_customer = store.index(&order, "order_by_customer", order_by_customer_key)?;
+        let customer_by_name = store.group_index::<_, _, _, 0>(&customer, "customer_by_name", name_key)?;
+        let order_by_customer =
+            store.group_index::<_, _, _, 0>(&order, "order_by_customer", order_by_customer_key)?;
 
         let scopes = Scopes {
             new_order: store
@@ -164,6 +169,8 @@ impl<S: Store> Tables<S> {
             district_ytd: store.group(&district),
             customer_info: store.group(&customer),
             customer_account: store.group(&customer),
+            order_entry: store.group(&order),
+            order_carrier: store.group(&order),
             stock_level: store.group(&stock),
             stock_info: store.group(&stock),
             warehouse,
@@ -220,11 +227,11 @@ impl<S: Store> Tables<S> {
     }
 }
 
-fn name_key(&(w_id, d_id, _): &CustomerKey, (info, _): &Customer) -> NameKey {
+fn name_key(&(w_id, d_id, _): &CustomerKey, info: &CustomerInfo) -> NameKey {
     (w_id, d_id, info.last, info.first)
 }
 
-fn order_by_customer_key(&(w_id, d_id, o_id): &OrderKey, order: &Order) -> OrderByCustomerKey {
+fn order_by_customer_key(&(w_id, d_id, o_id): &OrderKey, order: &OrderEntry) -> OrderByCustomerKey {
     (w_id, d_id, order.c_id, o_id)
 }
 
@@ -292,7 +299,7 @@ impl<S: Store> Loader<'_, S> {
                 });
                 let open = (1..=customers).filter(|&o_id| population.is_open(o_id));
                 let open = open.map(|o_id| ((w_id, d_id, o_id), NewOrder { open: 1 }));
-                let lines = orders.clone().flat_map(|((w_id, d_id, o_id), order)| {
+                let lines = orders.clone().flat_map(|((w_id, d_id, o_id), (order, _))| {
                     (1..=order.ol_cnt).map(move |number| {
                         let key = (w_id, d_id, o_id, number);
                         (key, population.order_line(key))

@@ -126,7 +126,7 @@ fn the_population_is_whole_and_consistent<S: Store>(store: &S) {
     for w_id in SMALL.warehouse_ids() {
         for d_id in district_ids() {
             for o_id in 1..=30 {
-                lines += u32::from(population.order((w_id, d_id, o_id), 1).ol_cnt);
+                lines += u32::from(population.order((w_id, d_id, o_id), 1).0.ol_cnt);
             }
         }
     }
@@ -182,8 +182,8 @@ fn tpcc_2_4_new_order_enters_an_order<S: Store>(store: &S) {
         assert_eq!((after[0].order_cnt, after[0].remote_cnt), (before[0].order_cnt + 2, 0));
         assert_eq!((after[1].ytd, after[1].remote_cnt), (before[1].ytd + 4, before[1].remote_cnt + 1));
         let key = (1, order.d_id, o_id);
-        let row = read(&ready, &tables.order, key).expect("the order");
-        assert_eq!((row.c_id, row.carrier_id, row.ol_cnt), (order.c_id, 0, 3));
+        let (entry, carrier) = read(&ready, &tables.order, key).expect("the order");
+        assert_eq!((entry.c_id, carrier.carrier_id, entry.ol_cnt), (order.c_id, 0, 3));
         assert!(read(&ready, &tables.new_order, key).is_some());
         let mut sum = 0;
         for (line, number) in lines.iter().zip(1..) {
@@ -320,7 +320,7 @@ fn tpcc_2_6_order_status_finds_the_last_order<S: Store>(store: &S) {
     let of_population = Population::new(SMALL, 7).order_customers(district);
     let first = of_population.iter().position(|&c_id| c_id == order.c_id).expect("each has one") as u32 + 1;
     let (answer, shown) = status(&mut session);
-    let (o_id, row) = answer.order.expect("an order");
+    let (o_id, (row, _)) = answer.order.expect("an order");
     assert_eq!((o_id, answer.balance_cents), (first, -10_00));
     assert_eq!(shown.len(), usize::from(row.ol_cnt));
 
@@ -342,10 +342,10 @@ fn tpcc_2_7_delivery_takes_the_oldest_order_of_each_district<S: Store>(store: &S
     for (round, o_id) in (22..=30).enumerate() {
         let access = if round % 2 == 0 { Access::OneByOne } else { Access::MultiGet };
         let due: i64 = read_lines(&ready, (1, 4, o_id)).iter().map(|line| line.amount_cents).sum();
-        let c_id = read(&ready, &tables.order, (1, 4, o_id)).expect("an order").c_id;
+        let c_id = read(&ready, &tables.order_entry, (1, 4, o_id)).expect("an order").c_id;
         let run = tables.run_delivery(&mut session, access, 1, 6, 77);
         assert!(run.is_ok_and(|answer| answer == DeliveryAnswer { delivered: [o_id; 10], skipped: 0 }));
-        assert_eq!(read(&ready, &tables.order, (1, 4, o_id)).expect("an order").carrier_id, 6);
+        assert_eq!(read(&ready, &tables.order_carrier, (1, 4, o_id)).expect("an order").carrier_id, 6);
         assert!(read(&ready, &tables.new_order, (1, 4, o_id)).is_none());
         assert!(read_lines(&ready, (1, 4, o_id)).iter().all(|line| line.delivery_ms == 77));
         let account = read(&ready, &tables.customer_account, (1, 4, c_id)).expect("a customer");
@@ -461,9 +461,13 @@ fn corruptions<S: Store>() -> Vec<Corruption<S>> {
         }),
         (4, "a line vanishes", |t, tx| t.order_line.delete(tx, &(1, 3, 5, 1)).map(drop)),
         (4, "an order vanishes", |t, tx| t.order.delete(tx, &(1, 3, 5)).map(drop)),
-        (4, "an order says one line more", |t, tx| t.order.update(tx, &(1, 3, 5), |o| o.ol_cnt += 1)),
-        (5, "an open order has a carrier", |t, tx| t.order.update(tx, &(1, 3, 26), |o| o.carrier_id = 3)),
-        (5, "a delivered order has none", |t, tx| t.order.update(tx, &(1, 3, 9), |o| o.carrier_id = 0)),
+        (4, "an order says one line more", |t, tx| t.order_entry.update(tx, &(1, 3, 5), |o| o.ol_cnt += 1)),
+        (5, "an open order has a carrier", |t, tx| {
+            t.order_carrier.update(tx, &(1, 3, 26), |o| o.carrier_id = 3)
+        }),
+        (5, "a delivered order has none", |t, tx| {
+            t.order_carrier.update(tx, &(1, 3, 9), |o| o.carrier_id = 0)
+        }),
         (5, "an order vanishes, its new order stays", |t, tx| t.order.delete(tx, &(1, 3, 30)).map(drop)),
         (6, "a line changes its order", |t, tx| {
             let line = t.order_line.need(tx, &(1, 3, 5, 1))?;
