@@ -33,13 +33,25 @@ use crate::report::{Phase, Progress};
 use crate::store::{Conflicts, Failure, Session, Store};
 use crate::workload::{Condition, RunError, Seat, Share, Workload};
 
-/// How long the measured part lasts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Length {
+/// How long the measured part lasts: until the first of the limits that are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Length {
     /// So many seconds.
-    Seconds(f64),
+    pub seconds: Option<f64>,
     /// So many transactions in all, shared out among the threads.
-    Transactions(u64),
+    pub transactions: Option<u64>,
+}
+
+impl Length {
+    /// So many seconds.
+    pub fn seconds(seconds: f64) -> Self {
+        Length { seconds: Some(seconds), transactions: None }
+    }
+
+    /// So many transactions.
+    pub fn transactions(transactions: u64) -> Self {
+        Length { seconds: None, transactions: Some(transactions) }
+    }
 }
 
 /// How a workload is to be run.
@@ -68,6 +80,8 @@ pub struct Measured<W> {
     pub committed: u64,
     /// Transactions that called themselves off in them.
     pub user_rollbacks: u64,
+    /// Transactions that were given up after as many attempts as they were allowed.
+    pub given_up: u64,
     /// Attempts that ended in a conflict in them.
     pub aborted: u64,
     /// The same by rule, with the hottest keys of the whole run.
@@ -117,6 +131,7 @@ struct Finished<W> {
     worker: W,
     committed: u64,
     user_rollbacks: u64,
+    given_up: u64,
     aborted: u64,
     attempts_max: u64,
     latency_ns: Histogram<u64>,
@@ -151,10 +166,15 @@ fn check_plan(plan: &Plan) -> Result<(), RunError> {
         return wrong(format!("threads must be from 1 to {THREADS_MAX}, not {}", plan.threads));
     }
     match plan.length {
-        Length::Seconds(seconds) if !(seconds > 0.0 && seconds <= 1e6) => {
+        Length { seconds: None, transactions: None } => {
+            return wrong("a run needs an end: seconds, or a number of transactions".into());
+        }
+        Length { seconds: Some(seconds), .. } if !(seconds > 0.0 && seconds <= 1e6) => {
             return wrong(format!("seconds must be more than 0 and at most a million, not {seconds}"));
         }
-        Length::Transactions(0) => return wrong("there must be at least one transaction to run".into()),
+        Length { transactions: Some(0), .. } => {
+            return wrong("there must be at least one transaction to run".into());
+        }
         _ => {}
     }
     if !(plan.warm_up_s >= 0.0 && plan.warm_up_s <= 1e6) {
@@ -261,9 +281,9 @@ fn measure<S: Store, W: Workload<S>>(
     workers: &mut Vec<W::Worker>,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Measured<W::Worker>, RunError> {
-    let quota = |number: usize| match plan.length {
-        Length::Seconds(_) => u64::MAX,
-        Length::Transactions(all) => {
+    let quota = |number: usize| match plan.length.transactions {
+        None => u64::MAX,
+        Some(all) => {
             let share = Share { index: number as u64, count: plan.threads as u64 }.of(all);
             share.end - share.start
         }
@@ -297,6 +317,7 @@ fn measure<S: Store, W: Workload<S>>(
         seconds,
         committed: 0,
         user_rollbacks: 0,
+        given_up: 0,
         aborted: 0,
         conflicts,
         attempts_max: 0,
@@ -309,6 +330,7 @@ fn measure<S: Store, W: Workload<S>>(
     for finished in finished? {
         measured.committed += finished.committed;
         measured.user_rollbacks += finished.user_rollbacks;
+        measured.given_up += finished.given_up;
         measured.aborted += finished.aborted;
         measured.attempts_max = measured.attempts_max.max(finished.attempts_max);
         let added = measured.latency_ns.add(&finished.latency_ns);
@@ -368,7 +390,7 @@ fn work<S: Store, W: Workload<S>>(
 ) -> Result<Finished<W::Worker>, RunError> {
     let _leaving = Leaving(stage);
     let mut latency_ns = new_histogram()?;
-    let (mut committed, mut user_rollbacks) = (0_u64, 0_u64);
+    let (mut committed, mut user_rollbacks, mut given_up) = (0_u64, 0_u64, 0_u64);
     let failed = |reason: &dyn std::fmt::Display| {
         // The others are to stop too: there will be no result.
         stage.phase.store(STOPPING, Ordering::Relaxed);
@@ -378,6 +400,7 @@ fn work<S: Store, W: Workload<S>>(
     while stage.phase.load(Ordering::Relaxed) == WARMING_UP {
         match workload.execute(&mut session, &mut worker) {
             Ok(()) | Err(Failure::Rollback) => {}
+            Err(Failure::Abort(abort)) if S::is_conflict(&abort) => {}
             Err(Failure::Abort(abort)) => return Err(failed(&abort)),
         }
     }
@@ -390,6 +413,7 @@ fn work<S: Store, W: Workload<S>>(
         match workload.execute(&mut session, &mut worker) {
             Ok(()) => committed += 1,
             Err(Failure::Rollback) => user_rollbacks += 1,
+            Err(Failure::Abort(abort)) if S::is_conflict(&abort) => given_up += 1,
             Err(Failure::Abort(abort)) => return Err(failed(&abort)),
         }
         left -= 1;
@@ -405,6 +429,7 @@ fn work<S: Store, W: Workload<S>>(
         worker,
         committed,
         user_rollbacks,
+        given_up,
         aborted: counts.aborts - before.aborts,
         attempts_max: session.take_attempts_max(),
         latency_ns,
@@ -434,7 +459,8 @@ fn coordinate<S: Store>(
             }
             let left = total_s.map_or(TICK, |total_s| Duration::from_secs_f64(total_s - elapsed_s));
             // A run of so many transactions may be over at any moment: look often.
-            let nap = if total_s.is_some() { TICK.min(left) } else { Duration::from_millis(1) };
+            let often = phase == Phase::Running && plan.length.transactions.is_some();
+            let nap = if often { Duration::from_millis(1) } else { TICK }.min(left);
             std::thread::sleep(nap);
             let now = Instant::now();
             let since = (now - last.0).as_secs_f64();
@@ -463,11 +489,7 @@ fn coordinate<S: Store>(
         let _ = stage.phase.compare_exchange(WARMING_UP, MEASURING, Ordering::Relaxed, Ordering::Relaxed);
     }
     let start = Instant::now();
-    let total_s = match plan.length {
-        Length::Seconds(seconds) => Some(seconds),
-        Length::Transactions(_) => None,
-    };
-    wait(Phase::Running, start, total_s);
+    wait(Phase::Running, start, plan.length.seconds);
     stage.phase.store(STOPPING, Ordering::Relaxed);
     let seconds = start.elapsed().as_secs_f64();
     let mut conflicts = store.conflicts();

@@ -376,7 +376,7 @@ mod tests {
     fn plan(threads: usize, transactions: u64) -> Plan {
         Plan {
             threads,
-            length: Length::Transactions(transactions),
+            length: Length::transactions(transactions),
             warm_up_s: 0.0,
             seed: 1,
             requests: 2000,

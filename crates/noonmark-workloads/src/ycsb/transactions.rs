@@ -689,7 +689,7 @@ mod tests {
                 let workload: On<H> = On::new(&store, spec, IndexKind::Hash, Granularity::Coarse, 1).unwrap();
                 let plan = Plan {
                     threads: 4,
-                    length: Length::Transactions(2000),
+                    length: Length::transactions(2000),
                     warm_up_s: 0.0,
                     seed: 1,
                     requests: 100,
