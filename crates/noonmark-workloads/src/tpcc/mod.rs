@@ -17,7 +17,7 @@
 //! let tpcc = Tpcc::create(&store, Options { scale, ..Options::default() })?;
 //! let plan = Plan {
 //!     threads: 2,
-//!     length: Length::Transactions(500),
+//!     length: Length::transactions(500),
 //!     warm_up_s: 0.0,
 //!     seed: 1,
 //!     requests: 100,

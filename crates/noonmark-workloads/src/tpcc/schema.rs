@@ -358,8 +358,43 @@ pub fn text(column: &[u8]) -> &[u8] {
 }
 
 /// Whether a data column says `ORIGINAL` [TPC-C 2.4.2.2].
+///
+/// Wherever the word stands, it covers one of the bytes 7, 15, 23 and so on; only where such a byte is one of
+/// its letters are the places round it compared (the skipping of Boyer and Moore).
 #[inline]
 pub fn is_original(data: &[u8; 50]) -> bool {
-    // Windows of a length known when compiled: each comparison is one of 64 bits, not a call.
-    data.array_windows::<8>().any(|window| window == ORIGINAL)
+    const WORD: usize = ORIGINAL.len();
+    (WORD - 1..data.len()).step_by(WORD).any(|at| {
+        matches!(data[at], b'O' | b'R' | b'I' | b'G' | b'N' | b'A' | b'L')
+            && data[at + 1 - WORD..(at + WORD).min(data.len())].array_windows::<WORD>().any(|w| w == ORIGINAL)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn original_is_found_wherever_it_stands_and_nowhere_else() {
+        assert!(!is_original(&[0; 50]) && !is_original(&[b'O'; 50]));
+        for at in 0..=42 {
+            for around in [0, b'x', b'O', b'L'] {
+                let mut data = [around; 50];
+                data[at..at + 8].copy_from_slice(ORIGINAL);
+                assert!(is_original(&data), "at {at}");
+                for broken in at..at + 8 {
+                    let mut data = data;
+                    data[broken] = b'X';
+                    assert!(!is_original(&data), "at {at}, broken at {broken}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn text_ends_at_the_first_zero() {
+        assert_eq!(text(b"abc\0\0"), b"abc");
+        assert_eq!(text(b"abc"), b"abc");
+        assert_eq!(text(b"\0"), b"");
+    }
 }
