@@ -1,0 +1,243 @@
+//! Which runs may be compared, who won, and by how much.
+//!
+//! A *section* is a workload with its preset. Within it, runs that were asked to do the same work with the
+//! same threads make a *contest*; what differs inside a contest (protocol, groups, index, kind of update,
+//! kind of access) is the contestant. Figures are only ever compared within a contest, so a run over fewer
+//! rows never beats one over more.
+//!
+//! The baseline of a contest is its `mutex` run: the one with the same index, updates and access where there
+//! is one, else the fastest.
+//!
+//! What this does not do: no averages over contests, and no test of significance. One run is one run.
+
+use super::RunReport;
+
+/// The baseline's name among the protocols.
+pub(super) const BASELINE: &str = "mutex";
+
+/// The runs of one workload and preset, in the order in which they were run.
+#[derive(Clone, Debug)]
+pub struct Section<'a> {
+    /// All runs of the section.
+    pub runs: Vec<&'a RunReport>,
+}
+
+/// Runs that did the same work with the same threads.
+#[derive(Clone, Debug)]
+pub struct Contest<'a> {
+    /// The runs, in the order in which they were run.
+    pub runs: Vec<&'a RunReport>,
+}
+
+/// Sorts runs into sections, in the order in which each first appears.
+pub fn sections(runs: &[RunReport]) -> Vec<Section<'_>> {
+    let by = |run: &RunReport| (run.workload.clone(), run.preset.clone());
+    grouped(runs.iter(), by).into_iter().map(|runs| Section { runs }).collect()
+}
+
+impl<'a> Section<'a> {
+    /// The workload and its preset, in words.
+    pub fn title(&self) -> String {
+        let Some(first) = self.runs.first() else { return String::new() };
+        let workload = match first.workload.as_str() {
+            "ycsb" => "YCSB",
+            "tpcc" => "TPC-C",
+            other => other,
+        };
+        if first.preset.is_empty() || first.preset == first.workload {
+            workload.into()
+        } else {
+            format!("{workload}, {}", first.preset)
+        }
+    }
+
+    /// What all runs of the section have in common, in words: `theta 0.9, rows 1000000, hash index`.
+    pub fn common(&self) -> String {
+        let Some(first) = self.runs.first() else { return String::new() };
+        let mut words: Vec<String> = first
+            .parameters
+            .iter()
+            .filter(|(name, value)| self.runs.iter().all(|run| run.parameters.get(*name) == Some(value)))
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        for (what, suffix, of) in ASPECTS {
+            let value = of(first);
+            if what != "groups" && !value.is_empty() && !self.varies(of) {
+                words.push(format!("{value}{suffix}"));
+            }
+        }
+        words.join(", ")
+    }
+
+    /// The contests, in the order in which each first appears.
+    pub fn contests(&self) -> Vec<Contest<'a>> {
+        let by = |run: &RunReport| (work_of(run), run.threads);
+        grouped(self.runs.iter().copied(), by).into_iter().map(|runs| Contest { runs }).collect()
+    }
+
+    /// The thread counts that were run, ascending.
+    pub fn threads(&self) -> Vec<usize> {
+        let mut threads: Vec<usize> = self.runs.iter().map(|run| run.threads).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        threads
+    }
+
+    /// The parameters that differ within the section, the seed apart.
+    pub fn varying_parameters(&self) -> Vec<String> {
+        let mut names: Vec<&String> = self.runs.iter().flat_map(|run| run.parameters.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let differs = |name: &String| {
+            let mut values = self.runs.iter().map(|run| run.parameters.get(name));
+            let first = values.next();
+            values.any(|value| Some(value) != first)
+        };
+        names.into_iter().filter(|name| *name != "seed" && differs(name)).cloned().collect()
+    }
+
+    /// The contestant's name in this section: its protocol, and of the rest what differs here.
+    pub fn contestant(&self, run: &RunReport) -> Vec<String> {
+        let mut names = vec![run.protocol.clone()];
+        for (_, suffix, of) in ASPECTS {
+            if self.varies(of) {
+                // The baseline has no timestamps, hence no groups to put them on.
+                let value = if run.protocol == BASELINE && suffix == GROUPS { "" } else { of(run) };
+                names.push(value.to_string());
+            }
+        }
+        for name in self.varying_parameters() {
+            names.push(run.parameters.get(&name).cloned().unwrap_or_default());
+        }
+        names
+    }
+
+    /// The headings of [`Section::contestant`].
+    pub fn contestant_headings(&self) -> Vec<String> {
+        let mut names = vec!["protocol".to_string()];
+        names.extend(
+            ASPECTS.iter().filter(|(_, _, of)| self.varies(*of)).map(|(what, _, _)| what.to_string()),
+        );
+        names.extend(self.varying_parameters());
+        names
+    }
+
+    fn varies(&self, of: fn(&RunReport) -> &str) -> bool {
+        let mut values = self.runs.iter().filter(|run| run.protocol != BASELINE).map(|run| of(run));
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    }
+}
+
+impl<'a> Contest<'a> {
+    /// The fastest run that was not found inconsistent: a wrong result is not fast.
+    pub fn best(&self) -> Option<&'a RunReport> {
+        let sound = self.runs.iter().copied().filter(|run| run.consistent != Some(false));
+        sound.max_by(|a, b| a.committed_per_s.total_cmp(&b.committed_per_s))
+    }
+
+    /// How many times as fast as the baseline a run is; none where no baseline was run.
+    pub fn speedup(&self, run: &RunReport) -> Option<f64> {
+        let baselines = || self.runs.iter().copied().filter(|run| run.protocol == BASELINE);
+        let alike = |other: &RunReport| {
+            other.index == run.index && other.updates == run.updates && other.access == run.access
+        };
+        let fastest = |a: &&RunReport, b: &&RunReport| a.committed_per_s.total_cmp(&b.committed_per_s);
+        let baseline = baselines().filter(|other| alike(other)).max_by(fastest);
+        let baseline = baseline.or_else(|| baselines().max_by(fastest))?;
+        (baseline.committed_per_s > 0.0).then(|| run.committed_per_s / baseline.committed_per_s)
+    }
+}
+
+type Aspect = (&'static str, &'static str, fn(&RunReport) -> &str);
+
+const GROUPS: &str = " groups";
+
+/// What can tell contestants of one protocol apart: name, what follows the value in a sentence, the value.
+const ASPECTS: [Aspect; 4] = [
+    ("groups", GROUPS, |run| &run.groups),
+    ("index", " index", |run| &run.index),
+    ("updates", " updates", |run| &run.updates),
+    ("access", "", |run| &run.access),
+];
+
+/// All that says how much work a transaction was: the parameters without the seed.
+pub(super) fn work_of(run: &RunReport) -> Vec<(String, String)> {
+    let own = run.parameters.iter().filter(|(name, _)| *name != "seed");
+    own.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Groups by key, keeping the order of first appearance; sections hold few runs, so a search will do.
+pub(super) fn grouped<'a, K: PartialEq>(
+    runs: impl Iterator<Item = &'a RunReport>,
+    key: impl Fn(&RunReport) -> K,
+) -> Vec<Vec<&'a RunReport>> {
+    let mut groups: Vec<(K, Vec<&RunReport>)> = Vec::new();
+    for run in runs {
+        let key = key(run);
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => group.push(run),
+            None => groups.push((key, vec![run])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(protocol: &str, groups: &str, threads: usize, theta: &str, per_s: f64) -> RunReport {
+        RunReport {
+            workload: "ycsb".into(),
+            preset: "granularity".into(),
+            protocol: protocol.into(),
+            groups: groups.into(),
+            index: "hash".into(),
+            threads,
+            committed_per_s: per_s,
+            parameters: [("theta".to_string(), theta.to_string()), ("seed".into(), threads.to_string())]
+                .into(),
+            ..RunReport::default()
+        }
+    }
+
+    #[test]
+    fn only_runs_of_the_same_work_and_threads_meet() {
+        let runs = [
+            run("occ", "fine", 1, "0.9", 10.0),
+            run("mutex", "coarse", 1, "0.9", 5.0),
+            run("occ", "fine", 2, "0.9", 18.0),
+            run("occ", "fine", 1, "0.5", 100.0),
+        ];
+        let sections = sections(&runs);
+        assert_eq!(sections.len(), 1);
+        let contests = sections[0].contests();
+        assert_eq!(contests.len(), 3);
+        assert_eq!(contests[0].speedup(&runs[0]), Some(2.0));
+        assert_eq!(contests[1].speedup(&runs[2]), None, "no baseline with two threads");
+        assert_eq!(contests[0].best().unwrap().committed_per_s, 10.0);
+    }
+
+    #[test]
+    fn an_inconsistent_run_never_wins() {
+        let mut runs = [run("occ", "fine", 1, "0.9", 10.0), run("mutex", "coarse", 1, "0.9", 5.0)];
+        runs[0].consistent = Some(false);
+        assert_eq!(sections(&runs)[0].contests()[0].best().unwrap().protocol, "mutex");
+    }
+
+    #[test]
+    fn a_contestant_is_named_by_what_differs() {
+        let runs = [
+            run("occ", "fine", 1, "0.9", 10.0),
+            run("occ", "coarse", 1, "0.9", 9.0),
+            run("mutex", "coarse", 1, "0.9", 9.0),
+        ];
+        let section = &sections(&runs)[0];
+        assert_eq!(section.contestant_headings(), ["protocol", "groups"]);
+        assert_eq!(section.contestant(&runs[1]), ["occ", "coarse"]);
+        assert_eq!(section.contestant(&runs[2]), ["mutex", ""]);
+        assert_eq!(section.title(), "YCSB, granularity");
+        assert_eq!(section.common(), "seed 1, theta 0.9, hash index");
+    }
+}

@@ -1,0 +1,144 @@
+//! What a run leaves behind, and how it is shown.
+//!
+//! The driver fills one [`RunReport`] a run and, while the run goes on, tells a listener how it is
+//! getting along with [`Progress`]. Everything a person or a script sees afterwards is made from run
+//! reports alone.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `compare.rs` | which runs may be compared at all, who won, and by how much |
+//! | `json.rs` | the JSON array, one object a run |
+//! | `table.rs` | the table on the terminal |
+//! | `plots.rs` | one plot, as inline SVG |
+//! | `page.rs` | the HTML page: plots, the full table, the JSON |
+//! | `number.rs` | figures as people read them |
+//!
+//! The field names of [`RunReport`] are the names in the JSON file: scripts read them, so renaming a field
+//! is a breaking change. Units stand at the end of names.
+//!
+//! What this module does not do: it measures nothing, and it judges nothing. Whether a run was consistent
+//! is found out by the workload, and comes in as a value.
+
+mod compare;
+mod json;
+mod number;
+mod page;
+mod plots;
+mod table;
+
+pub use compare::{Contest, Section, sections};
+pub use json::to_json;
+pub use number::{count, latency, rate, share};
+pub use page::{PageHead, page};
+pub use table::table;
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The result of one run: one object of the JSON array.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The workload: `ycsb`, `tpcc`, `bank`, `counter`, `queue`, `append`, ...
+    pub workload: String,
+    /// The workload's preset: `granularity`, `sundial`, `a` to `f`, `full`, ...
+    pub preset: String,
+    /// The protocol as `Protocol` displays it, or `mutex` for the baseline.
+    pub protocol: String,
+    /// `coarse` (a timestamp per row) or `fine` (one per column group).
+    pub groups: String,
+    /// `hash` or `ordered`.
+    pub index: String,
+    /// `plain` (read, then write) or `commit-time`.
+    pub updates: String,
+    /// `one-by-one` or `multi-get`.
+    pub access: String,
+    /// Worker threads.
+    pub threads: usize,
+    /// Seconds measured, without the warm-up.
+    pub seconds: f64,
+    /// Transactions committed in those seconds.
+    pub committed: u64,
+    /// `committed` over `seconds`.
+    pub committed_per_s: f64,
+    /// Transactions that the workload itself rolled back.
+    pub user_rollbacks: u64,
+    /// Attempts that ended in a conflict: the rule that failed, and how often it did.
+    pub aborts: BTreeMap<String, u64>,
+    /// All conflicts over `committed`.
+    pub retries_per_commit: f64,
+    /// Time from a transaction's first attempt to its commit, in microseconds.
+    pub latency_us: Latency,
+    /// The most attempts that one transaction needed.
+    pub attempts_max: u64,
+    /// Whether the workload's consistency conditions held after the run; none where nothing can be checked.
+    pub consistent: Option<bool>,
+    /// The consistency conditions in words, one each, failed ones first.
+    pub consistency: Vec<String>,
+    /// Heap allocations for each commit, where they were counted.
+    pub allocations_per_commit: Option<f64>,
+    /// Heap bytes for each commit, where they were counted.
+    pub bytes_per_commit: Option<f64>,
+    /// What else defines the run: `theta`, `rows`, `warehouses`, `seed`, ...
+    pub parameters: BTreeMap<String, String>,
+    /// The hottest keys, in words, hottest first.
+    pub hottest: Vec<String>,
+}
+
+impl RunReport {
+    /// All attempts that ended in a conflict, whatever the rule.
+    pub fn aborted(&self) -> u64 {
+        self.aborts.values().sum()
+    }
+
+    /// The share of attempts that ended in a conflict: 0 when nothing was attempted.
+    pub fn abort_share(&self) -> f64 {
+        let attempts = self.committed.saturating_add(self.aborted());
+        if attempts == 0 { 0.0 } else { self.aborted() as f64 / attempts as f64 }
+    }
+}
+
+/// Latency of transactions in microseconds, all attempts included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the transactions were at least as fast.
+    pub p50: f64,
+    /// 99 of 100 were.
+    pub p99: f64,
+    /// 999 of 1000 were.
+    pub p999: f64,
+    /// The slowest one.
+    pub max: f64,
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Filling the tables.
+    Loading {
+        /// Rows written so far.
+        done: u64,
+        /// Rows to write in all.
+        total: u64,
+    },
+    /// Running, not yet measured.
+    WarmUp,
+    /// Running and measured.
+    Running,
+}
+
+/// How a run is getting along: sent 5 to 10 times a second from the coordinating thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: Phase,
+    /// Seconds since the phase began.
+    pub elapsed_s: f64,
+    /// Seconds that the phase will take; 0 while loading, when nobody knows.
+    pub total_s: f64,
+    /// Transactions committed since the measurement began.
+    pub committed: u64,
+    /// Attempts that ended in a conflict since the measurement began.
+    pub aborted: u64,
+    /// Commits a second since the last report.
+    pub recent_per_s: f64,
+}
