@@ -16,7 +16,7 @@ use std::mem::size_of;
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
 
-const INLINE: usize = 40;
+const INLINE: usize = 48;
 
 /// A key's bytes, on the stack while they are few.
 #[derive(Clone)]

@@ -35,7 +35,8 @@ pub(crate) fn look_until_found<T>(mut operation: impl FnMut() -> Result<T, Stop>
     loop {
         match operation() {
             Ok(value) => return Ok(value),
-            Err(Stop::LookAgain) => noonmark_core::sync::spin_loop(),
+            // Its index forgets it in the same breath: the next look finds another, or none.
+            Err(Stop::LookAgain) => {}
             Err(Stop::Abort(abort)) => return Err(abort),
         }
     }

@@ -1,3 +1,4 @@
+#![allow(clippy::disallowed_methods, reason = "figures are taken with the system's clock")]
 //! Figures: nanoseconds a lookup. `cargo test --release -p noonmark index::figures -- --ignored
 //! --nocapture --test-threads 1`
 
