@@ -1,0 +1,237 @@
+//! The display while runs go on.
+//!
+//! On a terminal a contest is a race: a line for each contestant, a bar as long as its throughput beside the
+//! best so far, and a footer that says how far the whole programme has got. When a contest ends its lines stay
+//! and the next one begins below. Elsewhere it is one plain line for each finished run, without colours, bars
+//! or escape codes.
+//!
+//! Everything here goes to standard error; results belong to standard output. Colours follow NO_COLOR.
+
+use crate::plan::{BASELINE, RunSpec};
+use crate::args::{Access, Groups, Updates};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use noonmark_workloads::report::{Phase, Progress, RunReport, latency, rate, share};
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Draws no more often than this.
+const FRAMES_PER_S: u8 = 12;
+/// Columns of a bar.
+const BAR_WIDTH: usize = 26;
+/// Loading and warm-up of a run that has not begun, in seconds; a guess until some runs are done.
+const OVERHEAD_GUESS_S: f64 = 0.5;
+
+/// Shows how the runs of a programme get along.
+pub struct Live {
+    race: Option<Race>,
+    colours: bool,
+    tty: bool,
+    began: Instant,
+    runs: usize,
+    done: usize,
+    /// Measured seconds of the whole programme, and of what is done.
+    seconds: f64,
+    seconds_done: f64,
+    name_width: usize,
+}
+
+/// The contest that is being run.
+struct Race {
+    contest: String,
+    screen: MultiProgress,
+    footer: ProgressBar,
+    lanes: Vec<Lane>,
+    best_per_s: f64,
+}
+
+struct Lane {
+    bar: ProgressBar,
+    name: String,
+    per_s: f64,
+    words: String,
+    sound: bool,
+}
+
+impl Live {
+    /// A display for these runs, on standard error.
+    pub fn new(runs: &[RunSpec]) -> Live {
+        let tty = io::stderr().is_terminal();
+        Live {
+            race: None,
+            colours: tty && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            tty,
+            began: Instant::now(),
+            runs: runs.len(),
+            done: 0,
+            seconds: runs.iter().map(|run| run.seconds).sum(),
+            seconds_done: 0.0,
+            name_width: runs.iter().map(|run| name(run).chars().count()).max().unwrap_or(0),
+        }
+    }
+
+    /// A run begins.
+    pub fn begin(&mut self, spec: &RunSpec) {
+        if !self.tty {
+            return;
+        }
+        let contest = spec.contest();
+        if self.race.as_ref().is_none_or(|race| race.contest != contest) {
+            self.end_race();
+            let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(FRAMES_PER_S));
+            let heading = if self.colours { format!("\x1b[1m{contest}\x1b[0m") } else { contest.clone() };
+            let _ = screen.println(heading);
+            let footer = screen.add(ProgressBar::new_spinner().with_style(plain("{spinner} {msg}")));
+            footer.enable_steady_tick(Duration::from_millis(150));
+            self.race = Some(Race { contest, screen, footer, lanes: Vec::new(), best_per_s: 0.0 });
+        }
+        let width = self.name_width;
+        let footer = self.footer_words();
+        if let Some(race) = &mut self.race {
+            let bar = ProgressBar::new(1000).with_style(self.style("yellow"));
+            let bar = race.screen.insert_before(&race.footer, bar);
+            let name = name(spec);
+            bar.set_prefix(format!("{name:width$}"));
+            race.lanes.push(Lane { bar, name, per_s: 0.0, words: "loading".into(), sound: true });
+            race.footer.set_message(footer);
+            race.draw(None);
+        }
+    }
+
+    /// The current run goes on.
+    pub fn progress(&mut self, progress: &Progress) {
+        let footer = self.footer_words();
+        let Some(race) = &mut self.race else { return };
+        race.footer.set_message(footer);
+        let Some(lane) = race.lanes.last_mut() else { return };
+        match progress.phase {
+            Phase::Loading { done, total } => {
+                let part = if total > 0 { done as f64 / total as f64 } else { 0.0 };
+                lane.words = format!("loading {}", share(part.clamp(0.0, 1.0)));
+            }
+            Phase::WarmUp => lane.words = "warming up".into(),
+            Phase::Running => {
+                let attempts = progress.committed + progress.aborted;
+                let aborted = if attempts > 0 { progress.aborted as f64 / attempts as f64 } else { 0.0 };
+                // The mean so far is what the result will be; the first instants have none.
+                lane.per_s = if progress.elapsed_s > 0.05 {
+                    progress.committed as f64 / progress.elapsed_s
+                } else {
+                    progress.recent_per_s
+                };
+                let left = (progress.total_s - progress.elapsed_s).max(0.0);
+                lane.words = format!("{:>7} aborted   {left:.1} s left", share(aborted));
+            }
+        }
+        race.draw(None);
+    }
+
+    /// The current run has ended.
+    pub fn end(&mut self, spec: &RunSpec, report: &RunReport) {
+        self.done += 1;
+        self.seconds_done += spec.seconds;
+        let verdict = if report.consistent == Some(false) { "   INCONSISTENT" } else { "" };
+        if !self.tty {
+            // A reader that has gone away is no reason to stop measuring.
+            let _ = writeln!(
+                io::stderr(),
+                "[{}/{}] {}: {} {} tx/s, {} aborted, p50 {}, p99 {}{verdict}",
+                self.done,
+                self.runs,
+                spec.contest(),
+                name(spec),
+                rate(report.committed_per_s),
+                share(report.abort_share()),
+                latency(report.latency_us.p50),
+                latency(report.latency_us.p99),
+            );
+            return;
+        }
+        let colours = (self.style("cyan"), self.style("green"));
+        let Some(race) = &mut self.race else { return };
+        if let Some(lane) = race.lanes.last_mut() {
+            lane.per_s = report.committed_per_s;
+            lane.sound = report.consistent != Some(false);
+            lane.words = format!(
+                "{:>7} aborted   p99 {}{verdict}",
+                share(report.abort_share()),
+                latency(report.latency_us.p99)
+            );
+        }
+        race.draw(Some(colours));
+    }
+
+    /// All runs have ended, or one has failed: leaves the last contest standing.
+    pub fn finish(&mut self) {
+        self.end_race();
+    }
+
+    fn end_race(&mut self) {
+        let Some(race) = self.race.take() else { return };
+        race.footer.finish_and_clear();
+        for lane in &race.lanes {
+            lane.bar.abandon();
+        }
+        let _ = writeln!(io::stderr());
+    }
+
+    fn footer_words(&self) -> String {
+        let overhead = if self.done > 0 {
+            (self.began.elapsed().as_secs_f64() - self.seconds_done).max(0.0) / self.done as f64
+        } else {
+            OVERHEAD_GUESS_S
+        };
+        let whole = self.seconds + overhead * self.runs as f64;
+        let left = (whole - self.began.elapsed().as_secs_f64()).max(0.0).ceil();
+        let left = if left >= 90.0 { format!("{:.0} min", left / 60.0) } else { format!("{left:.0} s") };
+        format!("run {} of {}, about {left} left", (self.done + 1).min(self.runs), self.runs)
+    }
+
+    fn style(&self, colour: &str) -> ProgressStyle {
+        let colour = if self.colours { format!(".{colour}") } else { String::new() };
+        plain(&format!("  {{prefix}} {{bar:{BAR_WIDTH}{colour}}} {{msg}}")).progress_chars("█▉▊▋▌▍▎▏ ")
+    }
+}
+
+impl Race {
+    /// Redraws all lanes beside the best so far; at the end of a run also recolours them (rest, best).
+    fn draw(&mut self, colours: Option<(ProgressStyle, ProgressStyle)>) {
+        let sound = self.lanes.iter().filter(|lane| lane.sound);
+        self.best_per_s = sound.map(|lane| lane.per_s).fold(0.0, f64::max);
+        let baseline = self.lanes.iter().find(|lane| lane.name == BASELINE).map(|lane| lane.per_s);
+        for lane in &self.lanes {
+            let part = if self.best_per_s > 0.0 { (lane.per_s / self.best_per_s).min(1.0) } else { 0.0 };
+            let best = lane.sound && lane.per_s > 0.0 && lane.per_s == self.best_per_s;
+            if let Some((rest, first)) = &colours {
+                lane.bar.set_style(if best { first.clone() } else { rest.clone() });
+            }
+            let times = match baseline {
+                Some(of) if of > 0.0 && lane.name != BASELINE => format!("{:>6.2}×", lane.per_s / of),
+                _ => "       ".into(),
+            };
+            let figure = if lane.per_s > 0.0 { format!("{} tx/s", rate(lane.per_s)) } else { String::new() };
+            lane.bar.set_position((part * 1000.0) as u64);
+            lane.bar.set_message(format!("{} {figure:>12} {times} {}", if best { '★' } else { ' ' }, lane.words));
+        }
+    }
+}
+
+/// A style from a template of this file; should one be wrong, indicatif's own bar stands in.
+fn plain(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// The contestant: its protocol and what else was chosen for it.
+fn name(spec: &RunSpec) -> String {
+    if spec.protocol == BASELINE {
+        return spec.protocol.clone();
+    }
+    let mut words = vec![spec.protocol.as_str()];
+    words.push(if spec.groups == Groups::Coarse { "coarse" } else { "fine" });
+    if spec.updates == Updates::CommitTime {
+        words.push("commit-time");
+    }
+    if spec.access == Access::MultiGet {
+        words.push("multi-get");
+    }
+    words.join(" ")
+}
