@@ -3,13 +3,12 @@
 //! Every option stands here with its unit and its default; what the options mean together is `plan.rs`'s
 //! business. Complaints are one line: clap's own, which take several, are folded into one.
 
-use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Transactions on hot rows: measure concurrency-control protocols, and check histories.
 #[derive(Debug, Parser)]
-#[command(name = "noonmark", version, about, styles = Styles::plain(), after_help = EXAMPLES)]
+#[command(name = "noonmark", version, about, after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -22,7 +21,8 @@ Examples:
   noonmark bench tpcc --protocol occ,tictoc --groups both --html tpcc.html
   noonmark check history.jsonl        is this history serializable?
 
-Exit status: 0 done; 1 a run or a check failed, or its result is wrong; 2 the command line is wrong.";
+Exit status: 0 done; 1 a run or a check failed, or its result is wrong; 2 the command line is wrong;
+3 a history could not be judged.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -104,7 +104,7 @@ pub enum Access {
 }
 
 /// `noonmark bench`
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = BENCH_HELP)]
 pub struct Bench {
     /// What to run; without it the tour: YCSB, TPC-C and a hot counter, at most two minutes in all

@@ -1,4 +1,4 @@
-//! The two ways in which the program fails, each one line on standard error.
+//! The ways in which the program fails, each one line on standard error.
 
 use std::fmt;
 
@@ -9,6 +9,8 @@ pub enum Failure {
     Usage(String),
     /// Something went wrong on the way, or the result is wrong: exit status 1.
     Run(String),
+    /// A history could not be judged: exit status 3.
+    Undecided(String),
 }
 
 impl Failure {
@@ -27,13 +29,14 @@ impl Failure {
         match self {
             Failure::Usage(_) => 2,
             Failure::Run(_) => 1,
+            Failure::Undecided(_) => 3,
         }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Failure::Usage(why) | Failure::Run(why)) = self;
+        let (Failure::Usage(why) | Failure::Run(why) | Failure::Undecided(why)) = self;
         // Messages from below may hold line breaks; one failure is one line.
         for (i, line) in why.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
             write!(f, "{}{line}", if i > 0 { "; " } else { "" })?;

@@ -7,8 +7,8 @@
 //!
 //! Everything here goes to standard error; results belong to standard output. Colours follow NO_COLOR.
 
-use crate::plan::{BASELINE, RunSpec};
 use crate::args::{Access, Groups, Updates};
+use crate::plan::{BASELINE, RunSpec};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use noonmark_workloads::report::{Phase, Progress, RunReport, latency, rate, share};
 use std::io::{self, IsTerminal, Write};
@@ -69,6 +69,11 @@ impl Live {
         }
     }
 
+    /// The runs that are left will be measured for so many seconds in all.
+    pub fn seconds_left(&mut self, seconds: f64) {
+        self.seconds = self.seconds_done + seconds;
+    }
+
     /// A run begins.
     pub fn begin(&mut self, spec: &RunSpec) {
         if !self.tty {
@@ -86,8 +91,9 @@ impl Live {
         }
         let width = self.name_width;
         let footer = self.footer_words();
+        let style = self.style("yellow");
         if let Some(race) = &mut self.race {
-            let bar = ProgressBar::new(1000).with_style(self.style("yellow"));
+            let bar = ProgressBar::new(1000).with_style(style);
             let bar = race.screen.insert_before(&race.footer, bar);
             let name = name(spec);
             bar.set_prefix(format!("{name:width$}"));
@@ -210,7 +216,11 @@ impl Race {
             };
             let figure = if lane.per_s > 0.0 { format!("{} tx/s", rate(lane.per_s)) } else { String::new() };
             lane.bar.set_position((part * 1000.0) as u64);
-            lane.bar.set_message(format!("{} {figure:>12} {times} {}", if best { '★' } else { ' ' }, lane.words));
+            lane.bar.set_message(format!(
+                "{} {figure:>12} {times} {}",
+                if best { '★' } else { ' ' },
+                lane.words
+            ));
         }
     }
 }

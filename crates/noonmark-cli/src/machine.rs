@@ -1,7 +1,6 @@
-//! The machine and the moment, in words; and whether a run would fit into the machine's memory.
+//! The machine and the moment, in words.
 //!
-//! Linux tells by files; elsewhere the figures that are not known are left out, and nothing is refused for
-//! memory.
+//! Linux tells by files; elsewhere the figures that are not known are left out.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,7 +23,8 @@ pub fn description() -> Vec<(String, String)> {
         machine.push(("memory".into(), gib(bytes)));
     }
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).map(|n| n.trim_matches('"'));
+    let name =
+        release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).map(|n| n.trim_matches('"'));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let system = match name {
         Some(name) => format!("{name}, {} {}", std::env::consts::OS, kernel.trim()),
@@ -35,19 +35,8 @@ pub fn description() -> Vec<(String, String)> {
     machine
 }
 
-/// Bytes that can still be had, by the machine and by the limit set on this group of processes.
-pub fn memory_available_bytes() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let machine = kib(&meminfo, "MemAvailable")?;
-    let group = |file: &str| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
-    match (group("/sys/fs/cgroup/memory.max"), group("/sys/fs/cgroup/memory.current")) {
-        (Some(limit), Some(used)) => Some(machine.min(limit.saturating_sub(used))),
-        _ => Some(machine),
-    }
-}
-
 /// Bytes in words: `1.5 GiB`.
-pub fn gib(bytes: u64) -> String {
+fn gib(bytes: u64) -> String {
     let gib = bytes as f64 / (1u64 << 30) as f64;
     if gib < 0.95 { format!("{:.0} MiB", gib * 1024.0) } else { format!("{gib:.1} GiB") }
 }

@@ -47,7 +47,9 @@ impl RunSpec {
             None => self.workload.name().to_string(),
         }];
         words.extend(self.theta.map(|theta| format!("theta {theta}")));
-        words.extend(self.warehouses.map(|n| if n == 1 { "1 warehouse".into() } else { format!("{n} warehouses") }));
+        words.extend(
+            self.warehouses.map(|n| if n == 1 { "1 warehouse".into() } else { format!("{n} warehouses") }),
+        );
         words.push(if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) });
         words.join(", ")
     }
@@ -132,11 +134,26 @@ pub fn contestants(work: &RunSpec, args: &Bench, runs: &mut Vec<RunSpec>) -> Res
     Ok(())
 }
 
+/// The baseline, then all of the engine's protocols.
+fn known_protocols() -> Vec<String> {
+    let engine = [
+        "occ",
+        "tictoc",
+        "two-phase-no-wait",
+        "two-phase-wait-die",
+        "two-phase-wound-wait",
+        "swiss",
+        "adaptive",
+    ];
+    std::iter::once(BASELINE).chain(engine).map(str::to_string).collect()
+}
+
 /// The names asked for, each once, the baseline first.
 fn protocols(asked: &[String]) -> Result<Vec<String>, Failure> {
-    let known: Vec<String> = noonmark_names();
+    let known: Vec<String> = known_protocols();
     let mut chosen: Vec<String> = Vec::new();
-    let asked: Vec<&str> = if asked.is_empty() { vec!["all"] } else { asked.iter().map(|a| a.trim()).collect() };
+    let asked: Vec<&str> =
+        if asked.is_empty() { vec!["all"] } else { asked.iter().map(|a| a.trim()).collect() };
     for name in asked {
         match name {
             "all" => chosen.extend(known.iter().cloned()),
@@ -175,7 +192,9 @@ fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
         return Err(Failure::usage("tpcc chooses its keys by its own rules: --theta does not apply"));
     }
     if args.no_page {
-        return Err(Failure::usage("--no-page is for the tour; with a workload no page is written unless asked for"));
+        return Err(Failure::usage(
+            "--no-page is for the tour; with a workload no page is written unless asked for",
+        ));
     }
     Ok(())
 }
@@ -200,7 +219,9 @@ fn property_file(file: &Path) -> Result<Vec<(String, String)>, Failure> {
             continue;
         }
         match line.split_once(['=', ':']) {
-            Some((key, value)) if !key.trim().is_empty() => all.push((key.trim().into(), value.trim().into())),
+            Some((key, value)) if !key.trim().is_empty() => {
+                all.push((key.trim().into(), value.trim().into()))
+            }
             _ => {
                 return Err(Failure::run(format!(
                     "{}, line {}: '{line}' does not look like key=value",
@@ -233,8 +254,10 @@ mod tests {
 
     #[test]
     fn contests_stay_together_and_the_baseline_opens_each_once() {
-        let runs = planned("noonmark bench ycsb --protocol occ,mutex,occ --groups both --threads 1,2 --theta 0.5,0.9")
-            .unwrap();
+        let runs = planned(
+            "noonmark bench ycsb --protocol occ,mutex,occ --groups both --threads 1,2 --theta 0.5,0.9",
+        )
+        .unwrap();
         assert_eq!(runs.len(), 2 * 2 * 3);
         for contest in runs.chunks(3) {
             assert_eq!(contest[0].protocol, BASELINE);
@@ -246,7 +269,7 @@ mod tests {
     #[test]
     fn all_is_every_protocol_and_the_baseline() {
         let runs = planned("noonmark bench bank --threads 1").unwrap();
-        assert_eq!(runs.iter().map(|run| run.protocol.clone()).collect::<Vec<_>>(), noonmark_names());
+        assert_eq!(runs.iter().map(|run| run.protocol.clone()).collect::<Vec<_>>(), known_protocols());
     }
 
     #[test]

@@ -1,2 +1,4 @@
 //! (being built)
+pub mod check;
+pub mod history;
 pub mod report;

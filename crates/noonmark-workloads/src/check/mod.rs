@@ -1,0 +1,236 @@
+//! Is this history serializable? And if not, why not?
+//!
+//! The checker knows a history and nothing of the engine that made it. It infers, key by key,
+//! which version each read saw and which version followed which, draws from that who must have
+//! come before whom, and looks for somebody who must come before himself. What it finds it
+//! names in Adya's terms and explains with the transactions, keys and values that force it.
+//!
+//! ```text
+//! history ─ access ─ what each transaction took from others and left to others
+//!              │
+//!        lists, registers ─ bad reads; ww, wr and rw edges, key by key
+//!              │         order ─ edges of sessions and of real time, where asked
+//!            graph ─ strongly connected components
+//!              │
+//!      cycle, words ─ a short cycle of each, its name, and why
+//!           witness ─ or a serial order that explains every read
+//! ```
+//!
+//! # What counts
+//!
+//! Committed transactions count. One of unknown outcome counts if a transaction that counts
+//! read something it wrote; if none did, leaving it out of the serial order is always right. An
+//! aborted one counts only as what must not have been read. The reads of aborted transactions
+//! are kept in the history but not judged.
+//!
+//! # Soundness and completeness
+//!
+//! Every edge is forced: it holds in each serial order that could explain the history. So an
+//! anomaly is never false. With lists nothing is missed either: without an anomaly there is
+//! such an order. With registers the order of versions may not be known (see `registers.rs`);
+//! then the verdict is [`Verdict::Proved`] if an order that explains all reads was found, and
+//! [`Verdict::Undecided`] if not. Write registers with unique values, after reading them, and
+//! delete each at most seldom, and everything is known.
+//!
+//! # Names
+//!
+//! A cycle of the weakest class is searched first, so a name says how weak an isolation would
+//! already forbid the history: G0 (writes alone), G1c (and reads of them), G-single (exactly
+//! one anti-dependency, of an item or a predicate), G2-item (more of them), G2 (more of them,
+//! one of a predicate, that is: a scan did not find what another put there). `-process` and
+//! `-realtime` say that only the order of sessions or of real time closes the cycle.
+//!
+//! Sources: Adya, *Weak Consistency* (MIT 1999); Kingsbury and Alvaro, *Elle* (VLDB 2020).
+//! Departures: the scan and its predicate edges; each serializable verdict comes with a run
+//! that shows it (`witness.rs`); `null` may be several versions; a G-single may be of a predicate.
+//!
+//! # What this does not do
+//!
+//! It does not judge what aborted attempts saw (opacity), nor search all orders of registers
+//! that were written without being read, and it does not read parts of a history: all of it is
+//! in memory, about a hundred bytes for each step.
+
+mod access;
+mod cycle;
+mod graph;
+mod lists;
+mod order;
+mod registers;
+mod report;
+mod witness;
+mod words;
+
+use access::Accesses;
+use graph::{EdgeKind, Graph, GraphBuilder, Kinds};
+use registers::Source;
+use report::Findings;
+
+pub use report::{Anomaly, AnomalyKind, EdgeCounts, Needs, Report, Verdict};
+
+use crate::history::{History, Model, Outcome};
+
+/// What is asked of a history beyond serializability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// The serial order keeps to the order of each process.
+    pub session: bool,
+    /// The serial order keeps to real time; this includes the order of each process.
+    pub strict: bool,
+}
+
+/// Decides whether `history` is serializable, in the order that `options` ask.
+#[must_use]
+pub fn check(history: &History, options: &Options) -> Report {
+    let options = Options {
+        session: options.session || options.strict,
+        ..*options
+    };
+    let mut findings = Findings::default();
+    let accesses = Accesses::new(history, &mut findings);
+    let committed = committed(&accesses);
+    let transactions = committed.len() as u32;
+
+    let mut builder = GraphBuilder::new(transactions);
+    let mut sources = vec![Source::Ambiguous; accesses.reads.len()];
+    let mut keys_partly_ordered = 0;
+    for key in 0..accesses.keys.len() as u32 {
+        let ordered = match history.model() {
+            Model::Lists => lists::infer(&accesses, &committed, key, &mut builder, &mut findings),
+            Model::Registers => registers::infer(
+                &accesses,
+                &committed,
+                key,
+                options.strict,
+                &mut sources,
+                &mut builder,
+                &mut findings,
+            ),
+        };
+        keys_partly_ordered += usize::from(!ordered);
+    }
+    if options.session {
+        order::sessions(&accesses, &committed, &mut builder);
+    }
+    if options.strict {
+        order::real_time(&accesses, &committed, &mut builder);
+    }
+
+    let graph = builder.build();
+    let mut allowance = cycle::ALLOWANCE_EDGES;
+    for mut component in graph.components(Kinds::of(&EdgeKind::ALL)) {
+        component.sort_unstable();
+        let cycle = cycle::shortest(&graph, transactions, &component, &mut allowance);
+        // A component without a cycle would be a mistake here; it must not pass for no anomaly.
+        let cycle = cycle.unwrap_or_default();
+        let members: Vec<u32> = cycle.iter().map(|step| step.from).collect();
+        findings.add(cycle::classify(&cycle), &members, || {
+            words::cycle(&accesses, &committed, &cycle)
+        });
+    }
+
+    let verdict = if !findings.is_empty() {
+        Verdict::Violated
+    } else if witness::proves(&accesses, &committed, &sources, &graph) {
+        Verdict::Proved
+    } else {
+        Verdict::Undecided
+    };
+    let ambiguous = |(read, source): &(&access::Read, &Source)| {
+        history.model() == Model::Registers
+            && **source == Source::Ambiguous
+            && committed[read.transaction as usize]
+    };
+    let ambiguous_reads = accesses
+        .reads
+        .iter()
+        .zip(&sources)
+        .filter(ambiguous)
+        .count();
+    let count = |outcome| {
+        history
+            .transactions()
+            .iter()
+            .filter(|t| t.outcome == outcome)
+            .count()
+    };
+    let ok = count(Outcome::Ok);
+    findings.anomalies.sort_by_key(|anomaly| anomaly.kind);
+    Report {
+        options,
+        model: history.model(),
+        verdict,
+        anomalies: findings.anomalies,
+        totals: findings.totals,
+        transactions: committed.len(),
+        ok,
+        fail: count(Outcome::Fail),
+        info: count(Outcome::Info),
+        info_committed: committed.iter().filter(|&&committed| committed).count() - ok,
+        keys: accesses.keys.len(),
+        edges: count_edges(&graph),
+        ambiguous_reads,
+        keys_partly_ordered,
+    }
+}
+
+fn count_edges(graph: &Graph) -> EdgeCounts {
+    let mut counts = EdgeCounts::default();
+    for edge in graph.edges() {
+        match edge.kind {
+            EdgeKind::Ww | EdgeKind::WwByTime => counts.ww += 1,
+            EdgeKind::Wr => counts.wr += 1,
+            EdgeKind::Rw | EdgeKind::RwByTime => counts.rw += 1,
+            EdgeKind::RwPredicate | EdgeKind::RwPredicateByTime => counts.rw_predicate += 1,
+            EdgeKind::Process => counts.process += 1,
+            EdgeKind::RealTime => counts.real_time += 1,
+            EdgeKind::Link => {}
+        }
+    }
+    counts
+}
+
+/// Which transactions count: those that committed, and those of unknown outcome whose writes
+/// one that counts has read.
+fn committed(accesses: &Accesses<'_>) -> Vec<bool> {
+    let transactions = accesses.history.transactions();
+    let mut committed: Vec<bool> = transactions
+        .iter()
+        .map(|t| t.outcome == Outcome::Ok)
+        .collect();
+    let is_info = |who: u32| transactions[who as usize].outcome == Outcome::Info;
+    let mut has_info_write = vec![false; accesses.keys.len()];
+    for write in accesses
+        .writes
+        .iter()
+        .filter(|write| is_info(write.transaction))
+    {
+        has_info_write[write.key as usize] = true;
+    }
+    let mut open: Vec<u32> = (0..)
+        .zip(&committed)
+        .filter(|(_, c)| **c)
+        .map(|(n, _)| n)
+        .collect();
+    let mut writers = Vec::new();
+    while let Some(reader) = open.pop() {
+        for &place in accesses.places_by(reader) {
+            let read = &accesses.reads[place as usize];
+            if !has_info_write[read.key as usize] {
+                continue;
+            }
+            match accesses.history.model() {
+                Model::Lists => writers.extend(accesses.list(read).iter().filter_map(|value| {
+                    let mut writes = accesses.writes_of_value(read.key, Some(*value));
+                    writes.next().map(|write| write.transaction)
+                })),
+                Model::Registers => writers.extend(registers::writer_behind(accesses, read)),
+            }
+            for writer in writers.drain(..) {
+                if is_info(writer) && !std::mem::replace(&mut committed[writer as usize], true) {
+                    open.push(writer);
+                }
+            }
+        }
+    }
+    committed
+}

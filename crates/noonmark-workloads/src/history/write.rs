@@ -1,0 +1,250 @@
+//! Writing: one line at a time, or many workers that each keep their own and meet at the end.
+//!
+//! A [`Recorder`] belongs to one worker thread and only pushes to vectors, so that recording
+//! does not bring threads into step that would not meet otherwise; [`merge_recorders`] sorts
+//! what they kept by time and numbers it.
+//!
+//! What this does not do: read a clock. The caller says when, on one clock for all workers;
+//! in the simulator it is the virtual one. Lines of equal time stand invocation first where
+//! their process allows it; the checker takes equal times as overlapping.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Write};
+
+use super::{MicroOp, Operation, OperationKind, Outcome, Process};
+
+/// Writes operations as lines and numbers them.
+#[derive(Debug)]
+pub struct HistoryWriter<W> {
+    output: W,
+    next_index: u64,
+}
+
+impl<W: Write> HistoryWriter<W> {
+    /// Writes to `output`, which should be buffered.
+    pub fn new(output: W) -> Self {
+        Self {
+            output,
+            next_index: 0,
+        }
+    }
+
+    /// A transaction begins; what `ops` have read, if anything, is left out.
+    ///
+    /// # Errors
+    /// As the output.
+    pub fn invoke(
+        &mut self,
+        process: Process,
+        time_ns: u64,
+        f: &'static str,
+        ops: &[MicroOp],
+    ) -> io::Result<()> {
+        let value = ops.iter().map(MicroOp::unread).collect();
+        self.line(OperationKind::Invoke, process, time_ns, f, value)
+            .map(|_| ())
+    }
+
+    /// The open transaction of `process` ends; `ops` hold what it read.
+    ///
+    /// # Errors
+    /// As the output.
+    pub fn complete(
+        &mut self,
+        process: Process,
+        time_ns: u64,
+        f: &'static str,
+        outcome: Outcome,
+        ops: Vec<MicroOp>,
+    ) -> io::Result<()> {
+        self.line(outcome.into(), process, time_ns, f, ops)
+            .map(|_| ())
+    }
+
+    fn line(
+        &mut self,
+        kind: OperationKind,
+        process: Process,
+        time_ns: u64,
+        f: &'static str,
+        value: Vec<MicroOp>,
+    ) -> io::Result<()> {
+        let f = Cow::Borrowed(f);
+        let operation = Operation {
+            index: self.next_index,
+            kind,
+            process,
+            time_ns,
+            f,
+            value,
+        };
+        serde_json::to_writer(&mut self.output, &operation)?;
+        self.output.write_all(b"\n")?;
+        self.next_index += 1;
+        Ok(())
+    }
+
+    /// How many lines were written.
+    pub fn lines(&self) -> u64 {
+        self.next_index
+    }
+
+    /// Flushes, and gives the output back.
+    ///
+    /// # Errors
+    /// As the output.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.output.flush()?;
+        Ok(self.output)
+    }
+}
+
+#[derive(Debug)]
+struct Attempt {
+    start_ns: u64,
+    finish_ns: u64,
+    outcome: Outcome,
+    /// The end of its steps in `Recorder::ops`; they start where those before end.
+    ops_end: usize,
+}
+
+/// What one worker ran, kept until the run is over.
+///
+/// ```
+/// # use noonmark_workloads::history::{Key, MicroOp, Outcome, Process, Recorder, Value};
+/// let mut recorder = Recorder::new(Process(0), "txn");
+/// recorder.begin(100);
+/// recorder.op(MicroOp::ReadList { key: Key(5), list: Some(vec![Value(1)]) });
+/// recorder.op(MicroOp::Append { key: Key(5), value: Value(2) });
+/// recorder.finish(Outcome::Ok, 180);
+/// assert_eq!(recorder.attempts(), 1);
+/// ```
+#[derive(Debug)]
+pub struct Recorder {
+    process: Process,
+    f: &'static str,
+    attempts: Vec<Attempt>,
+    /// The steps of all attempts, and after them those of the open one.
+    ops: Vec<MicroOp>,
+    open_start_ns: u64,
+}
+
+impl Recorder {
+    /// The recorder of a worker that is the only one named `process`.
+    #[must_use]
+    pub fn new(process: Process, f: &'static str) -> Self {
+        Self {
+            process,
+            f,
+            attempts: Vec::new(),
+            ops: Vec::new(),
+            open_start_ns: 0,
+        }
+    }
+
+    fn ops_end(&self) -> usize {
+        self.attempts.last().map_or(0, |attempt| attempt.ops_end)
+    }
+
+    /// A transaction begins at `start_ns`.
+    pub fn begin(&mut self, start_ns: u64) {
+        self.restart();
+        self.open_start_ns = start_ns;
+    }
+
+    /// The engine runs the open transaction again, which its user does not see: the steps are
+    /// forgotten, the start stays.
+    pub fn restart(&mut self) {
+        self.ops.truncate(self.ops_end());
+    }
+
+    /// The open transaction took a step.
+    pub fn op(&mut self, op: MicroOp) {
+        self.ops.push(op);
+    }
+
+    /// The open transaction ended.
+    pub fn finish(&mut self, outcome: Outcome, finish_ns: u64) {
+        self.attempts.push(Attempt {
+            start_ns: self.open_start_ns,
+            finish_ns,
+            outcome,
+            ops_end: self.ops.len(),
+        });
+    }
+
+    /// How many transactions have ended.
+    #[must_use]
+    pub fn attempts(&self) -> usize {
+        self.attempts.len()
+    }
+}
+
+/// A recorder while it is merged: its attempts go by, invocation and completion in turn.
+struct Cursor {
+    process: Process,
+    f: &'static str,
+    attempts: std::vec::IntoIter<Attempt>,
+    ops: std::vec::IntoIter<MicroOp>,
+    ops_start: usize,
+    open: Option<(Attempt, Vec<MicroOp>)>,
+}
+
+impl Cursor {
+    /// The time of the next line, and whether it is a completion.
+    fn next_line(&self) -> Option<(u64, bool)> {
+        match &self.open {
+            Some((attempt, _)) => Some((attempt.finish_ns, true)),
+            None => self
+                .attempts
+                .as_slice()
+                .first()
+                .map(|attempt| (attempt.start_ns, false)),
+        }
+    }
+}
+
+/// Writes all that `recorders` kept as one history, by time, and gives the output back.
+///
+/// # Errors
+/// As the output.
+pub fn merge_recorders<W: Write>(
+    recorders: impl IntoIterator<Item = Recorder>,
+    mut writer: HistoryWriter<W>,
+) -> io::Result<W> {
+    let mut cursors: Vec<Cursor> = recorders
+        .into_iter()
+        .map(|recorder| Cursor {
+            process: recorder.process,
+            f: recorder.f,
+            attempts: recorder.attempts.into_iter(),
+            ops: recorder.ops.into_iter(),
+            ops_start: 0,
+            open: None,
+        })
+        .collect();
+    let mut next: BinaryHeap<_> = cursors
+        .iter()
+        .enumerate()
+        .filter_map(|(place, cursor)| Some(Reverse((cursor.next_line()?, place))))
+        .collect();
+    while let Some(Reverse((_, place))) = next.pop() {
+        let cursor = &mut cursors[place];
+        let (process, f) = (cursor.process, cursor.f);
+        if let Some((attempt, ops)) = cursor.open.take() {
+            writer.complete(process, attempt.finish_ns, f, attempt.outcome, ops)?;
+        } else if let Some(attempt) = cursor.attempts.next() {
+            let count = attempt.ops_end - cursor.ops_start;
+            cursor.ops_start = attempt.ops_end;
+            let ops: Vec<MicroOp> = cursor.ops.by_ref().take(count).collect();
+            writer.invoke(process, attempt.start_ns, f, &ops)?;
+            cursor.open = Some((attempt, ops));
+        }
+        if let Some(line) = cursor.next_line() {
+            next.push(Reverse((line, place)));
+        }
+    }
+    writer.finish()
+}
