@@ -155,3 +155,117 @@ fn command_line() -> String {
     words.extend(std::env::args_os().skip(1).map(|arg| quoted(arg.to_string_lossy().into_owned())));
     words.join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use noonmark_workloads::report::{Latency, Phase};
+    use std::time::Duration;
+
+    fn specs(line: &str) -> Vec<RunSpec> {
+        match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
+            Some(Command::Bench(args)) => match args.workload {
+                Some(workload) => plan::runs(workload, &args).unwrap(),
+                None => tour::runs(&args).unwrap(),
+            },
+            _ => panic!("not a bench"),
+        }
+    }
+
+    /// A report of made-up figures.
+    fn report(spec: &RunSpec, per_s: f64) -> RunReport {
+        RunReport {
+            workload: spec.workload.name().into(),
+            protocol: spec.protocol.clone(),
+            groups: "fine".into(),
+            threads: spec.threads,
+            seconds: spec.seconds,
+            committed: (per_s * spec.seconds) as u64,
+            committed_per_s: per_s,
+            latency_us: Latency { p50: 1.0, p99: 10.0, p999: 100.0, max: 1000.0 },
+            consistent: Some(true),
+            ..RunReport::default()
+        }
+    }
+
+    #[test]
+    fn runs_before_a_failure_are_kept() {
+        let mut specs = specs("noonmark bench bank --protocol mutex,occ,tictoc --threads 1");
+        let (reports, failure) = race(&mut specs, false, &mut |spec, _| match spec.protocol.as_str() {
+            "tictoc" => Err(Failure::run("out of luck")),
+            _ => Ok(report(spec, 10.0)),
+        });
+        assert_eq!(reports.len(), 2);
+        assert_eq!(failure.unwrap().to_string(), "out of luck");
+    }
+
+    #[test]
+    fn the_runs_of_a_contest_are_measured_for_the_same_time() {
+        let mut specs = specs("noonmark bench --threads 1,2");
+        let count = specs.len();
+        let (reports, _) = race(&mut specs, true, &mut |spec, _| Ok(report(spec, 10.0)));
+        assert_eq!(reports.len(), count);
+        for pair in specs.windows(2).filter(|pair| pair[0].contest() == pair[1].contest()) {
+            assert_eq!(pair[0].seconds, pair[1].seconds);
+        }
+    }
+
+    #[test]
+    fn a_wrong_result_is_a_failure_that_says_why() {
+        let spec = &specs("noonmark bench bank --protocol occ --threads 2")[0];
+        let mut wrong = report(spec, 10.0);
+        assert!(judge(std::slice::from_ref(&wrong)).is_ok());
+        wrong.consistent = Some(false);
+        wrong.consistency = vec!["the total should be 10 but is 9".into()];
+        let failure = judge(&[report(spec, 1.0), wrong.clone(), wrong]).unwrap_err();
+        assert_eq!(failure.status(), 1);
+        let words = failure.to_string();
+        assert!(words.contains("the total should be 10 but is 9") && words.contains("and 1 more"), "{words}");
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours() {
+        let spec = &specs("noonmark bench bank --protocol occ --threads 2")[0];
+        let mut slow = report(spec, 1_000.0);
+        slow.protocol = "mutex".into();
+        slow.consistent = Some(false);
+        let plain = report::table(&[report(spec, 2_000.0), slow]);
+        let coloured = highlighted(&plain);
+        assert!(coloured.contains("\x1b[32m★ 2.00k\x1b[0m"), "{coloured}");
+        let mut stripped = coloured;
+        for code in ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m"] {
+            stripped = stripped.replace(code, "");
+        }
+        assert_eq!(stripped, plain);
+    }
+
+    /// For a person to look at the display, on a terminal:
+    /// `cargo test -p noonmark-cli -- --ignored --nocapture display`
+    #[test]
+    #[ignore = "takes a minute and shows itself to a person"]
+    fn the_display_for_a_person() {
+        let mut specs = specs("noonmark bench --threads 1,2 --seconds 0.5");
+        let mut per_s = 0.0;
+        let runner: Runner<'_> = &mut |spec, listen| {
+            per_s = (per_s + 370_003.0) % 1_000_000.0;
+            let (per_s, steps) = (per_s + 100_000.0, 5);
+            let mut tell = |phase, step: u32| {
+                std::thread::sleep(Duration::from_millis(100));
+                let elapsed_s = f64::from(step) * 0.1;
+                let committed = (per_s * elapsed_s) as u64;
+                let (total_s, aborted, recent_per_s) = (spec.seconds, committed / 20, per_s);
+                listen(&Progress { phase, elapsed_s, total_s, committed, aborted, recent_per_s });
+            };
+            (0..2).for_each(|i| tell(Phase::Loading { done: i * 50, total: 100 }, 0));
+            (0..steps).for_each(|i| tell(Phase::Running, i));
+            let mut report = report(spec, per_s);
+            report.groups = if spec.groups == crate::args::Groups::Coarse { "coarse" } else { "fine" }.into();
+            report.aborts = [("occ: validate".into(), report.committed / 20)].into();
+            Ok(report)
+        };
+        let (reports, _) = race(&mut specs, false, runner);
+        output::print(&highlighted(&report::table(&reports))).unwrap();
+    }
+}

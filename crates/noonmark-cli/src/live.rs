@@ -11,6 +11,7 @@ use crate::args::{Access, Groups, Updates};
 use crate::plan::{BASELINE, RunSpec};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use noonmark_workloads::report::{Phase, Progress, RunReport, latency, rate, share};
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,8 @@ pub struct Live {
     /// Measured seconds of the whole programme, and of what is done.
     seconds: f64,
     seconds_done: f64,
-    name_width: usize,
+    /// The widest name in each contest.
+    name_widths: BTreeMap<String, usize>,
 }
 
 /// The contest that is being run.
@@ -55,7 +57,13 @@ struct Lane {
 impl Live {
     /// A display for these runs, on standard error.
     pub fn new(runs: &[RunSpec]) -> Live {
-        let tty = io::stderr().is_terminal();
+        // A terminal that cannot move its cursor is treated as none.
+        let tty = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let mut name_widths = BTreeMap::new();
+        for run in runs {
+            let width = name_widths.entry(run.contest()).or_insert(0);
+            *width = name(run).chars().count().max(*width);
+        }
         Live {
             race: None,
             colours: tty && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
@@ -65,7 +73,7 @@ impl Live {
             done: 0,
             seconds: runs.iter().map(|run| run.seconds).sum(),
             seconds_done: 0.0,
-            name_width: runs.iter().map(|run| name(run).chars().count()).max().unwrap_or(0),
+            name_widths,
         }
     }
 
@@ -81,15 +89,21 @@ impl Live {
         }
         let contest = spec.contest();
         if self.race.as_ref().is_none_or(|race| race.contest != contest) {
+            let gap = if self.race.is_some() { "\n" } else { "" };
             self.end_race();
             let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(FRAMES_PER_S));
-            let heading = if self.colours { format!("\x1b[1m{contest}\x1b[0m") } else { contest.clone() };
+            let heading = if self.colours {
+                format!("{gap}\x1b[1m{contest}\x1b[0m")
+            } else {
+                format!("{gap}{contest}")
+            };
             let _ = screen.println(heading);
-            let footer = screen.add(ProgressBar::new_spinner().with_style(plain("{spinner} {msg}")));
+            let footer = screen.add(ProgressBar::new_spinner().with_style(plain("{spinner} {wide_msg}")));
             footer.enable_steady_tick(Duration::from_millis(150));
+            let contest = contest.clone();
             self.race = Some(Race { contest, screen, footer, lanes: Vec::new(), best_per_s: 0.0 });
         }
-        let width = self.name_width;
+        let width = self.name_widths.get(&contest).copied().unwrap_or(0);
         let footer = self.footer_words();
         let style = self.style("yellow");
         if let Some(race) = &mut self.race {
@@ -168,7 +182,10 @@ impl Live {
 
     /// All runs have ended, or one has failed: leaves the last contest standing.
     pub fn finish(&mut self) {
-        self.end_race();
+        if self.race.is_some() {
+            self.end_race();
+            let _ = writeln!(io::stderr());
+        }
     }
 
     fn end_race(&mut self) {
@@ -177,7 +194,6 @@ impl Live {
         for lane in &race.lanes {
             lane.bar.abandon();
         }
-        let _ = writeln!(io::stderr());
     }
 
     fn footer_words(&self) -> String {
@@ -194,7 +210,7 @@ impl Live {
 
     fn style(&self, colour: &str) -> ProgressStyle {
         let colour = if self.colours { format!(".{colour}") } else { String::new() };
-        plain(&format!("  {{prefix}} {{bar:{BAR_WIDTH}{colour}}} {{msg}}")).progress_chars("█▉▊▋▌▍▎▏ ")
+        plain(&format!("  {{prefix}} {{bar:{BAR_WIDTH}{colour}}} {{wide_msg}}")).progress_chars("█▉▊▋▌▍▎▏ ")
     }
 }
 
