@@ -40,7 +40,7 @@ pub fn run(args: &Bench, runner: Runner<'_>) -> Result<(), Failure> {
     let (reports, failure) = race(&mut specs, paced, runner);
 
     if !reports.is_empty() {
-        let table = report::table(&reports);
+        let table = report::table(&reports, output::columns());
         output::print(&if colours() { highlighted(&table) } else { table })?;
         let head =
             PageHead { command: command_line(), date: machine::now(), machine: machine::description() };
@@ -231,7 +231,7 @@ mod tests {
         let mut slow = report(spec, 1_000.0);
         slow.protocol = "mutex".into();
         slow.consistent = Some(false);
-        let plain = report::table(&[report(spec, 2_000.0), slow]);
+        let plain = report::table(&[report(spec, 2_000.0), slow], 100);
         let coloured = highlighted(&plain);
         assert!(coloured.contains("\x1b[32m★ 2.00k\x1b[0m"), "{coloured}");
         let mut stripped = coloured;
@@ -266,6 +266,6 @@ mod tests {
             Ok(report)
         };
         let (reports, _) = race(&mut specs, false, runner);
-        output::print(&highlighted(&report::table(&reports))).unwrap();
+        output::print(&highlighted(&report::table(&reports, output::columns()))).unwrap();
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Draws no more often than this.
 const FRAMES_PER_S: u8 = 12;
 /// Columns of a bar.
-const BAR_WIDTH: usize = 26;
+const BAR_WIDTH: usize = 20;
 /// Loading and warm-up of a run that has not begun, in seconds; a guess until some runs are done.
 const OVERHEAD_GUESS_S: f64 = 0.5;
 
@@ -33,8 +33,8 @@ pub struct Live {
     /// Measured seconds of the whole programme, and of what is done.
     seconds: f64,
     seconds_done: f64,
-    /// The widest name in each contest.
-    name_widths: BTreeMap<String, usize>,
+    /// The name of each run, padded to the widest of its contest.
+    names: Vec<String>,
 }
 
 /// The contest that is being run.
@@ -48,7 +48,7 @@ struct Race {
 
 struct Lane {
     bar: ProgressBar,
-    name: String,
+    baseline: bool,
     per_s: f64,
     words: String,
     sound: bool,
@@ -59,11 +59,15 @@ impl Live {
     pub fn new(runs: &[RunSpec]) -> Live {
         // A terminal that cannot move its cursor is treated as none.
         let tty = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let mut name_widths = BTreeMap::new();
+        let mut contests: BTreeMap<String, Vec<&RunSpec>> = BTreeMap::new();
         for run in runs {
-            let width = name_widths.entry(run.contest()).or_insert(0);
-            *width = name(run).chars().count().max(*width);
+            contests.entry(run.contest()).or_default().push(run);
         }
+        let padded = |run: &RunSpec| {
+            let contest = contests.get(&run.contest()).map_or(&[][..], Vec::as_slice);
+            let width = contest.iter().map(|other| name(other, contest).chars().count()).max().unwrap_or(0);
+            format!("{:width$}", name(run, contest))
+        };
         Live {
             race: None,
             colours: tty && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
@@ -73,7 +77,7 @@ impl Live {
             done: 0,
             seconds: runs.iter().map(|run| run.seconds).sum(),
             seconds_done: 0.0,
-            name_widths,
+            names: runs.iter().map(padded).collect(),
         }
     }
 
@@ -88,6 +92,7 @@ impl Live {
             return;
         }
         let contest = spec.contest();
+        let name = self.names.get(self.done).cloned().unwrap_or_default();
         if self.race.as_ref().is_none_or(|race| race.contest != contest) {
             let gap = if self.race.is_some() { "\n" } else { "" };
             self.end_race();
@@ -103,15 +108,14 @@ impl Live {
             let contest = contest.clone();
             self.race = Some(Race { contest, screen, footer, lanes: Vec::new(), best_per_s: 0.0 });
         }
-        let width = self.name_widths.get(&contest).copied().unwrap_or(0);
         let footer = self.footer_words();
         let style = self.style("yellow");
         if let Some(race) = &mut self.race {
             let bar = ProgressBar::new(1000).with_style(style);
             let bar = race.screen.insert_before(&race.footer, bar);
-            let name = name(spec);
-            bar.set_prefix(format!("{name:width$}"));
-            race.lanes.push(Lane { bar, name, per_s: 0.0, words: "loading".into(), sound: true });
+            bar.set_prefix(name);
+            let baseline = spec.protocol == BASELINE;
+            race.lanes.push(Lane { bar, baseline, per_s: 0.0, words: "loading".into(), sound: true });
             race.footer.set_message(footer);
             race.draw(None);
         }
@@ -139,7 +143,7 @@ impl Live {
                     progress.recent_per_s
                 };
                 let left = (progress.total_s - progress.elapsed_s).max(0.0);
-                lane.words = format!("{:>7} aborted   {left:.1} s left", share(aborted));
+                lane.words = format!("{:>6} aborted  {left:.1} s left", share(aborted));
             }
         }
         race.draw(None);
@@ -147,6 +151,7 @@ impl Live {
 
     /// The current run has ended.
     pub fn end(&mut self, spec: &RunSpec, report: &RunReport) {
+        let name = self.names.get(self.done).map_or("", |name| name.trim_end());
         self.done += 1;
         self.seconds_done += spec.seconds;
         let verdict = if report.consistent == Some(false) { "   INCONSISTENT" } else { "" };
@@ -158,7 +163,7 @@ impl Live {
                 self.done,
                 self.runs,
                 spec.contest(),
-                name(spec),
+                name,
                 rate(report.committed_per_s),
                 share(report.abort_share()),
                 latency(report.latency_us.p50),
@@ -172,7 +177,7 @@ impl Live {
             lane.per_s = report.committed_per_s;
             lane.sound = report.consistent != Some(false);
             lane.words = format!(
-                "{:>7} aborted   p99 {}{verdict}",
+                "{:>6} aborted  p99 {}{verdict}",
                 share(report.abort_share()),
                 latency(report.latency_us.p99)
             );
@@ -219,7 +224,7 @@ impl Race {
     fn draw(&mut self, colours: Option<(ProgressStyle, ProgressStyle)>) {
         let sound = self.lanes.iter().filter(|lane| lane.sound);
         self.best_per_s = sound.map(|lane| lane.per_s).fold(0.0, f64::max);
-        let baseline = self.lanes.iter().find(|lane| lane.name == BASELINE).map(|lane| lane.per_s);
+        let baseline = self.lanes.iter().find(|lane| lane.baseline).map(|lane| lane.per_s);
         for lane in &self.lanes {
             let part = if self.best_per_s > 0.0 { (lane.per_s / self.best_per_s).min(1.0) } else { 0.0 };
             let best = lane.sound && lane.per_s > 0.0 && lane.per_s == self.best_per_s;
@@ -227,13 +232,13 @@ impl Race {
                 lane.bar.set_style(if best { first.clone() } else { rest.clone() });
             }
             let times = match baseline {
-                Some(of) if of > 0.0 && lane.name != BASELINE => format!("{:>6.2}×", lane.per_s / of),
+                Some(of) if of > 0.0 && !lane.baseline => format!("{:>6.2}×", lane.per_s / of),
                 _ => "       ".into(),
             };
             let figure = if lane.per_s > 0.0 { format!("{} tx/s", rate(lane.per_s)) } else { String::new() };
             lane.bar.set_position((part * 1000.0) as u64);
             lane.bar.set_message(format!(
-                "{} {figure:>12} {times} {}",
+                "{} {figure:>10} {times} {}",
                 if best { '★' } else { ' ' },
                 lane.words
             ));
@@ -246,18 +251,21 @@ fn plain(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// The contestant: its protocol and what else was chosen for it.
-fn name(spec: &RunSpec) -> String {
+/// The contestant: its protocol, and of what else was chosen for it what differs in the contest.
+fn name(spec: &RunSpec, contest: &[&RunSpec]) -> String {
     if spec.protocol == BASELINE {
         return spec.protocol.clone();
     }
+    let rivals = || contest.iter().filter(|other| other.protocol != BASELINE);
     let mut words = vec![spec.protocol.as_str()];
-    words.push(if spec.groups == Groups::Coarse { "coarse" } else { "fine" });
-    if spec.updates == Updates::CommitTime {
-        words.push("commit-time");
+    if rivals().any(|other| other.groups != spec.groups) {
+        words.push(if spec.groups == Groups::Coarse { "coarse" } else { "fine" });
     }
-    if spec.access == Access::MultiGet {
-        words.push("multi-get");
+    if rivals().any(|other| other.updates != spec.updates) {
+        words.push(if spec.updates == Updates::CommitTime { "commit-time" } else { "plain" });
+    }
+    if rivals().any(|other| other.access != spec.access) {
+        words.push(if spec.access == Access::MultiGet { "multi-get" } else { "one-by-one" });
     }
     words.join(" ")
 }

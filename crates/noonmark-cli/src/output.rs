@@ -16,6 +16,13 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Columns that a table on standard output may take: the terminal's, or those of a wide page.
+pub fn columns() -> usize {
+    const PAGE: usize = 120;
+    let term = console::Term::stdout();
+    term.size_checked().map_or(PAGE, |(_, columns)| usize::from(columns))
+}
+
 /// Makes sure that a file can be written, before minutes are spent on what goes into it.
 ///
 /// Leaves an existing file as it is, and no file where there was none.
