@@ -12,8 +12,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::report::{AnomalyKind, Findings};
-use super::words;
 use crate::history::{History, Key, MicroOp, Model, Outcome, Transaction, Value};
 
 /// No write, no transaction.
@@ -51,6 +49,33 @@ pub(super) struct Write {
     next_same: u32,
 }
 
+/// A read that contradicts what its own transaction read or wrote before. Reported only if the
+/// transaction counts, which is not known yet when it is walked.
+#[derive(Debug)]
+pub(super) struct Internal<'h> {
+    pub(super) transaction: u32,
+    pub(super) key: Key,
+    pub(super) what: Contradiction<'h>,
+}
+
+#[derive(Debug)]
+pub(super) enum Contradiction<'h> {
+    /// The list is not what was read before and what was appended since.
+    List {
+        before: Option<&'h [Value]>,
+        own: Vec<Value>,
+        list: &'h [Value],
+    },
+    /// The register is not what was read or, if it `wrote`, written before.
+    Register {
+        wrote: bool,
+        expected: Option<Value>,
+        value: Option<Value>,
+    },
+    /// The scan found the key twice, or outside its range.
+    Scan { low: Key, high: Key, twice: bool },
+}
+
 /// All external reads and all writes of a history.
 #[derive(Debug)]
 pub(super) struct Accesses<'h> {
@@ -61,6 +86,8 @@ pub(super) struct Accesses<'h> {
     pub(super) reads: Vec<Read>,
     /// Of all transactions; sorted by key, then transaction, then step.
     pub(super) writes: Vec<Write>,
+    /// Of transactions that did not abort.
+    pub(super) internal: Vec<Internal<'h>>,
     /// Places in `reads` by transaction, and where those of each transaction begin.
     reads_by_transaction: Vec<u32>,
     transaction_offsets: Vec<u32>,
@@ -87,15 +114,16 @@ struct Local {
 }
 
 impl<'h> Accesses<'h> {
-    pub(super) fn new(history: &'h History, findings: &mut Findings) -> Self {
+    pub(super) fn new(history: &'h History) -> Self {
         let keys = all_keys(history);
-        let mut walk = Walk::new(history, &keys, findings);
+        let mut walk = Walk::new(history, &keys);
         for number in 0..history.transactions().len() as u32 {
             walk.transaction(number);
         }
         let Walk {
             mut reads,
             mut writes,
+            internal,
             ..
         } = walk;
         reads.sort_by_key(|read| (read.key, read.transaction));
@@ -122,6 +150,7 @@ impl<'h> Accesses<'h> {
             keys,
             reads,
             writes,
+            internal,
             reads_by_transaction,
             transaction_offsets,
             read_offsets,
@@ -219,10 +248,10 @@ fn all_keys(history: &History) -> Vec<Key> {
     keys
 }
 
-struct Walk<'h, 'f> {
+struct Walk<'h, 'k> {
     history: &'h History,
-    keys: &'f [Key],
-    findings: &'f mut Findings,
+    keys: &'k [Key],
+    internal: Vec<Internal<'h>>,
     numbers: HashMap<Key, u32>,
     /// The keys that someone may have written, in order: only of these does absence tell.
     written: Vec<u32>,
@@ -234,8 +263,8 @@ struct Walk<'h, 'f> {
     scans: u32,
 }
 
-impl<'h, 'f> Walk<'h, 'f> {
-    fn new(history: &'h History, keys: &'f [Key], findings: &'f mut Findings) -> Self {
+impl<'h, 'k> Walk<'h, 'k> {
+    fn new(history: &'h History, keys: &'k [Key]) -> Self {
         let numbers: HashMap<Key, u32> = keys.iter().copied().zip(0..).collect();
         let mut written = Vec::new();
         if history.model() == Model::Registers {
@@ -261,7 +290,7 @@ impl<'h, 'f> Walk<'h, 'f> {
         Self {
             history,
             keys,
-            findings,
+            internal: Vec::new(),
             numbers,
             written,
             locals: vec![fresh; keys.len()],
@@ -345,25 +374,28 @@ impl<'h, 'f> Walk<'h, 'f> {
         let local = self.local(transaction, key);
         let outside = list.len().wrapping_sub(local.own.len());
         let own_at_end = list.get(outside..) == Some(&local.own[..]);
-        let as_before = match local.base {
-            None => true,
-            Some((base, len)) => {
-                let MicroOp::ReadList {
-                    list: Some(base), ..
-                } = &ops[base as usize]
-                else {
-                    return;
-                };
-                outside == len as usize && list.get(..outside) == base.get(..outside)
-            }
+        let before = match local.base {
+            None => None,
+            Some((op, len)) => match &ops[op as usize] {
+                MicroOp::ReadList {
+                    list: Some(before), ..
+                } => before.get(..len as usize),
+                _ => None,
+            },
         };
+        let as_before = before.is_none_or(|before| list.get(..outside) == Some(before));
         if !own_at_end || !as_before {
-            let (base, own) = (local.base, local.own.clone());
+            let what = Contradiction::List {
+                before,
+                own: local.own.clone(),
+                list,
+            };
             let key = self.keys[key as usize];
-            self.findings
-                .add(AnomalyKind::Internal, &[transaction], || {
-                    words::internal_list(self.history, transaction, key, base, &own, list)
-                });
+            self.internal.push(Internal {
+                transaction,
+                key,
+                what,
+            });
         } else if local.base.is_none() {
             let len = outside as u32;
             local.base = Some((op, len));
@@ -390,19 +422,17 @@ impl<'h, 'f> Walk<'h, 'f> {
                 });
             }
             Some(expected) if expected != value => {
-                let wrote = local.last_write != NONE;
+                let what = Contradiction::Register {
+                    wrote: local.last_write != NONE,
+                    expected,
+                    value,
+                };
                 let key = self.keys[key as usize];
-                self.findings
-                    .add(AnomalyKind::Internal, &[transaction], || {
-                        words::internal_register(
-                            self.history,
-                            transaction,
-                            key,
-                            wrote,
-                            expected,
-                            value,
-                        )
-                    });
+                self.internal.push(Internal {
+                    transaction,
+                    key,
+                    what,
+                });
             }
             Some(_) => {}
         }
@@ -414,10 +444,12 @@ impl<'h, 'f> Walk<'h, 'f> {
             let number = self.numbers[&key];
             let twice = self.found_in[number as usize] == self.scans;
             if twice || key < low || key > high {
-                self.findings
-                    .add(AnomalyKind::Internal, &[transaction], || {
-                        words::bad_scan(self.history, transaction, low, high, key, twice)
-                    });
+                let what = Contradiction::Scan { low, high, twice };
+                self.internal.push(Internal {
+                    transaction,
+                    key,
+                    what,
+                });
                 continue;
             }
             self.found_in[number as usize] = self.scans;

@@ -73,13 +73,14 @@ pub(super) fn infer(
             .appenders
             .binary_search_by_key(&read.transaction, |&(who, _)| who);
         if let Ok(own) = own {
-            updates.push((list.len(), read.transaction));
             let (_, first_own) = order.appenders[own];
             if first_own < list.len() {
                 findings.add(AnomalyKind::Internal, &[read.transaction], || {
                     words::own_future(accesses, read, trace[first_own])
                 });
+                continue;
             }
+            updates.push((list.len(), read.transaction));
         }
         let next = order
             .known

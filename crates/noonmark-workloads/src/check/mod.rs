@@ -86,9 +86,16 @@ pub fn check(history: &History, options: &Options) -> Report {
         ..*options
     };
     let mut findings = Findings::default();
-    let accesses = Accesses::new(history, &mut findings);
+    let accesses = Accesses::new(history);
     let committed = committed(&accesses);
     let transactions = committed.len() as u32;
+    for internal in &accesses.internal {
+        if committed[internal.transaction as usize] {
+            findings.add(AnomalyKind::Internal, &[internal.transaction], || {
+                words::internal(history, internal)
+            });
+        }
+    }
 
     let mut builder = GraphBuilder::new(transactions);
     let mut sources = vec![Source::Ambiguous; accesses.reads.len()];

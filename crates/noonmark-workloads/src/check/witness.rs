@@ -9,7 +9,8 @@
 //! Building the order is greedy. A transaction may run once all before it in the graph have, the
 //! versions that it read are the current ones, and no other transaction has still to read the
 //! versions that it overwrites. With lists the graph alone suffices. With registers written
-//! blindly a wrong choice may leave no transaction that could run; then there is no proof.
+//! blindly a wrong choice may leave no transaction that could run; then the order is begun anew
+//! with other preferences, a few times: who ended first, who began first, then any.
 //!
 //! What this does not do: go back on a choice. To decide such histories for certain is
 //! NP-complete (Papadimitriou, *The Serializability of Concurrent Database Updates*, 1979).
@@ -22,8 +23,12 @@ use super::graph::Graph;
 use super::registers::Source;
 use crate::history::{History, Key, MicroOp, Model, Outcome, Value};
 
-/// Transactions may be tried again this often, on average, before the search is given up.
+/// An attempt at an order may try each transaction this often, on average.
 const TRIES_EACH: usize = 20;
+/// Attempts at an order with different preferences.
+const ATTEMPTS: u64 = 64;
+/// Tries of a transaction in all attempts, of which the first is made in any case.
+const TRIES_ALL: usize = 5_000_000;
 
 /// Whether a serial order of the committed transactions that keeps to `graph` was found and
 /// explains every read.
@@ -33,8 +38,19 @@ pub(super) fn proves(
     sources: &[Source],
     graph: &Graph,
 ) -> bool {
-    let order = Schedule::new(accesses, sources, graph).run(committed);
-    order.is_some_and(|order| explains(accesses.history, &order))
+    let mut tries = 0;
+    for attempt in 0..ATTEMPTS {
+        let mut schedule = Schedule::new(accesses, sources, graph, attempt);
+        let order = schedule.run(committed);
+        if order.is_some_and(|order| explains(accesses.history, &order)) {
+            return true;
+        }
+        tries += schedule.tries;
+        if tries > TRIES_ALL || accesses.history.model() == Model::Lists {
+            break;
+        }
+    }
+    false
 }
 
 /// The state of a register while an order is built.
@@ -58,10 +74,19 @@ struct Schedule<'a, 'h> {
     /// Transactions that wait for a change of the key.
     parked: Vec<Vec<u32>>,
     ready: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Says which transactions to prefer.
+    attempt: u64,
+    /// How often a transaction or junction was tried.
+    tries: usize,
 }
 
 impl<'a, 'h> Schedule<'a, 'h> {
-    fn new(accesses: &'a Accesses<'h>, sources: &'a [Source], graph: &'a Graph) -> Self {
+    fn new(
+        accesses: &'a Accesses<'h>,
+        sources: &'a [Source],
+        graph: &'a Graph,
+        attempt: u64,
+    ) -> Self {
         let mut schedule = Self {
             accesses,
             sources,
@@ -71,6 +96,8 @@ impl<'a, 'h> Schedule<'a, 'h> {
             writes: Vec::new(),
             parked: Vec::new(),
             ready: BinaryHeap::new(),
+            attempt,
+            tries: 0,
         };
         if accesses.history.model() == Model::Lists {
             return schedule;
@@ -100,7 +127,7 @@ impl<'a, 'h> Schedule<'a, 'h> {
         schedule
     }
 
-    fn run(mut self, committed: &[bool]) -> Option<Vec<u32>> {
+    fn run(&mut self, committed: &[bool]) -> Option<Vec<u32>> {
         let transactions = committed.len() as u32;
         let mut before = vec![0_u32; self.graph.nodes() as usize];
         for edge in self.graph.edges() {
@@ -116,9 +143,12 @@ impl<'a, 'h> Schedule<'a, 'h> {
         }
         let wanted = committed.iter().filter(|&&committed| committed).count();
         let mut order = Vec::with_capacity(wanted);
-        let mut tries = (TRIES_EACH + 1) * (self.graph.nodes() as usize + 1);
+        let tries_max = TRIES_EACH * (self.graph.nodes() as usize + 1);
         while let Some(Reverse((_, node))) = self.ready.pop() {
-            tries = tries.checked_sub(1)?;
+            self.tries += 1;
+            if self.tries > tries_max {
+                return None;
+            }
             if node < transactions {
                 if let Some(key) = self.waits_for(node) {
                     self.parked[key as usize].push(node);
@@ -138,11 +168,20 @@ impl<'a, 'h> Schedule<'a, 'h> {
         (order.len() == wanted).then_some(order)
     }
 
-    /// Those that ended first are tried first; junctions at once.
     fn make_ready(&mut self, node: u32) {
         let transaction = self.accesses.history.transactions().get(node as usize);
-        let time_ns = transaction.map_or(0, |t| t.finish_ns.unwrap_or(t.start_ns));
-        self.ready.push(Reverse((time_ns, node)));
+        let preference = match (transaction, self.attempt) {
+            (None, _) => 0,
+            (Some(transaction), 0) => transaction.finish_ns.unwrap_or(transaction.start_ns),
+            (Some(transaction), 1) => transaction.start_ns,
+            // Any order that differs from one attempt to the next and repeats.
+            (Some(_), attempt) => {
+                let mixed =
+                    (u64::from(node) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (attempt << 1));
+                (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20
+            }
+        };
+        self.ready.push(Reverse((preference, node)));
     }
 
     fn reads(&self, transaction: u32) -> impl Iterator<Item = (&'a Read, Source)> + use<'a, 'h> {

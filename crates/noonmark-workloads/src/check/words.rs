@@ -6,11 +6,11 @@
 
 use std::fmt::Write as _;
 
-use super::access::{Accesses, Read, Seen};
+use super::access::{Accesses, Contradiction, Internal, Read, Seen};
 use super::cycle::Step;
 use super::graph::EdgeKind;
 use super::{lists, registers};
-use crate::history::{History, Key, MicroOp, Model, TransactionId, Value};
+use crate::history::{History, MicroOp, Model, TransactionId, Value};
 
 /// Of a long list the last elements shown.
 const LIST_SHOWN: usize = 8;
@@ -47,65 +47,44 @@ fn value_text(value: Option<Value>) -> String {
     value.map_or_else(|| "absent".to_owned(), |value| value.to_string())
 }
 
-pub(super) fn internal_list(
-    history: &History,
-    number: u32,
-    key: Key,
-    base: Option<(u32, u32)>,
-    own: &[Value],
-    list: &[Value],
-) -> String {
-    let mut text = format!(
-        "{} read key {key} as {}",
-        full(history, number),
-        list_text(list)
-    );
-    let transaction = &history.transactions()[number as usize];
-    if let Some((op, len)) = base
-        && let Some(MicroOp::ReadList {
-            list: Some(base), ..
-        }) = transaction.ops.get(op as usize)
-    {
-        _ = write!(
-            text,
-            ", having read {} before",
-            list_text(&base[..len as usize])
-        );
+pub(super) fn internal(history: &History, internal: &Internal<'_>) -> String {
+    let who = full(history, internal.transaction);
+    let key = internal.key;
+    match &internal.what {
+        Contradiction::List { before, own, list } => {
+            let mut text = format!("{who} read key {key} as {}", list_text(list));
+            if let Some(before) = before {
+                _ = write!(text, ", having read {} before", list_text(before));
+            }
+            if !own.is_empty() {
+                _ = write!(text, ", having itself appended {}", list_text(own));
+            }
+            text
+        }
+        Contradiction::Register {
+            wrote,
+            expected,
+            value,
+        } => {
+            let having = match (wrote, expected) {
+                (true, None) => "itself deleted it".to_owned(),
+                (true, Some(value)) => format!("itself written {value}"),
+                (false, expected) => format!("read it as {}", value_text(*expected)),
+            };
+            format!(
+                "{who} read key {key} as {}, having {having}",
+                value_text(*value)
+            )
+        }
+        Contradiction::Scan { low, high, twice } => {
+            let how = if *twice {
+                "twice"
+            } else {
+                "which lies outside"
+            };
+            format!("{who} scanned keys {low} to {high} and found key {key} {how}")
+        }
     }
-    if !own.is_empty() {
-        _ = write!(text, ", having itself appended {}", list_text(own));
-    }
-    text
-}
-
-pub(super) fn internal_register(
-    history: &History,
-    number: u32,
-    key: Key,
-    wrote: bool,
-    expected: Option<Value>,
-    value: Option<Value>,
-) -> String {
-    let [expected, value] = [expected, value].map(value_text);
-    let who = full(history, number);
-    match (wrote, expected.as_str()) {
-        (true, "absent") => format!("{who} read key {key} as {value}, having itself deleted it"),
-        (true, _) => format!("{who} read key {key} as {value}, having itself written {expected}"),
-        (false, _) => format!("{who} read key {key} as {value}, having read it as {expected}"),
-    }
-}
-
-pub(super) fn bad_scan(
-    history: &History,
-    number: u32,
-    low: Key,
-    high: Key,
-    key: Key,
-    twice: bool,
-) -> String {
-    let who = full(history, number);
-    let how = if twice { "twice" } else { "which lies outside" };
-    format!("{who} scanned keys {low} to {high} and found key {key} {how}")
 }
 
 /// What an external read saw, as in `read key 5 as [1 2]`.

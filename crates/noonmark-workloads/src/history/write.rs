@@ -104,8 +104,8 @@ impl<W: Write> HistoryWriter<W> {
 #[derive(Debug)]
 struct Attempt {
     start_ns: u64,
-    finish_ns: u64,
-    outcome: Outcome,
+    /// `None` only for the last one, if the run ended before it did.
+    finish: Option<(Outcome, u64)>,
     /// The end of its steps in `Recorder::ops`; they start where those before end.
     ops_end: usize,
 }
@@ -128,7 +128,8 @@ pub struct Recorder {
     attempts: Vec<Attempt>,
     /// The steps of all attempts, and after them those of the open one.
     ops: Vec<MicroOp>,
-    open_start_ns: u64,
+    /// When the open attempt began.
+    open_start_ns: Option<u64>,
 }
 
 impl Recorder {
@@ -140,7 +141,7 @@ impl Recorder {
             f,
             attempts: Vec::new(),
             ops: Vec::new(),
-            open_start_ns: 0,
+            open_start_ns: None,
         }
     }
 
@@ -151,7 +152,7 @@ impl Recorder {
     /// A transaction begins at `start_ns`.
     pub fn begin(&mut self, start_ns: u64) {
         self.restart();
-        self.open_start_ns = start_ns;
+        self.open_start_ns = Some(start_ns);
     }
 
     /// The engine runs the open transaction again, which its user does not see: the steps are
@@ -167,12 +168,25 @@ impl Recorder {
 
     /// The open transaction ended.
     pub fn finish(&mut self, outcome: Outcome, finish_ns: u64) {
+        let start_ns = self.open_start_ns.take().unwrap_or(finish_ns);
+        let finish = Some((outcome, finish_ns));
         self.attempts.push(Attempt {
-            start_ns: self.open_start_ns,
-            finish_ns,
-            outcome,
+            start_ns,
+            finish,
             ops_end: self.ops.len(),
         });
+    }
+
+    /// The attempts for good; one still open, which may have had effects, stays without an end.
+    fn close(mut self) -> Self {
+        if let Some(start_ns) = self.open_start_ns.take() {
+            self.attempts.push(Attempt {
+                start_ns,
+                finish: None,
+                ops_end: self.ops.len(),
+            });
+        }
+        self
     }
 
     /// How many transactions have ended.
@@ -189,14 +203,14 @@ struct Cursor {
     attempts: std::vec::IntoIter<Attempt>,
     ops: std::vec::IntoIter<MicroOp>,
     ops_start: usize,
-    open: Option<(Attempt, Vec<MicroOp>)>,
+    open: Option<(Outcome, u64, Vec<MicroOp>)>,
 }
 
 impl Cursor {
     /// The time of the next line, and whether it is a completion.
     fn next_line(&self) -> Option<(u64, bool)> {
         match &self.open {
-            Some((attempt, _)) => Some((attempt.finish_ns, true)),
+            Some((_, finish_ns, _)) => Some((*finish_ns, true)),
             None => self
                 .attempts
                 .as_slice()
@@ -216,6 +230,7 @@ pub fn merge_recorders<W: Write>(
 ) -> io::Result<W> {
     let mut cursors: Vec<Cursor> = recorders
         .into_iter()
+        .map(Recorder::close)
         .map(|recorder| Cursor {
             process: recorder.process,
             f: recorder.f,
@@ -233,14 +248,16 @@ pub fn merge_recorders<W: Write>(
     while let Some(Reverse((_, place))) = next.pop() {
         let cursor = &mut cursors[place];
         let (process, f) = (cursor.process, cursor.f);
-        if let Some((attempt, ops)) = cursor.open.take() {
-            writer.complete(process, attempt.finish_ns, f, attempt.outcome, ops)?;
+        if let Some((outcome, finish_ns, ops)) = cursor.open.take() {
+            writer.complete(process, finish_ns, f, outcome, ops)?;
         } else if let Some(attempt) = cursor.attempts.next() {
             let count = attempt.ops_end - cursor.ops_start;
             cursor.ops_start = attempt.ops_end;
             let ops: Vec<MicroOp> = cursor.ops.by_ref().take(count).collect();
             writer.invoke(process, attempt.start_ns, f, &ops)?;
-            cursor.open = Some((attempt, ops));
+            cursor.open = attempt
+                .finish
+                .map(|(outcome, finish_ns)| (outcome, finish_ns, ops));
         }
         if let Some(line) = cursor.next_line() {
             next.push(Reverse((line, place)));

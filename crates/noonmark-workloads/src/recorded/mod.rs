@@ -1,0 +1,432 @@
+//! Workloads made for the checker: `append`, `register` and `scan`.
+//!
+//! A few hot keys, so that nearly every two transactions meet; each retired for a fresh one after some sixty
+//! writes, so that lists stay short, and rows are inserted all the time; reads before writes, so that the order
+//! of a register's versions can be told from what was read; some transactions that call themselves off, some
+//! deletes; and now and then a worker gives its processor away in the middle of a transaction, which is what
+//! makes transactions overlap where workers outnumber cores.
+//!
+//! What is recorded is what a user of the database would see: the values that the engine returned in the attempt
+//! that ended the call. Attempts that the engine ran again unseen are not recorded; a call that ends without
+//! committing (called off, or given up after so many attempts) is a `fail`. A write is recorded before it is
+//! handed to the engine: should it fail, and leak all the same, the checker knows the value.
+//!
+//! After the run the history is merged, written to a file where one is asked for, and checked.
+//!
+//! | step | `append` | `register` | `scan` |
+//! |---|---|---|---|
+//! | read | the list | the register | the register |
+//! | write | one more value at the end | a new value | a new value |
+//! | delete | – | seldom | seldom |
+//! | scan | – | – | the registers around a key |
+//!
+//! What it does not do: judge (that is [`crate::check`]), or run long: a history is kept in memory, some hundred
+//! bytes a step, so it ends after so many transactions.
+
+mod steps;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::bank::Updates;
+use crate::check::{self, Verdict};
+use crate::history::{History, HistoryWriter, Outcome, Process, Recorder, merge_recorders};
+use crate::random::Random;
+use crate::store::{Failure, IndexKind, Scope, Session, Store, Table, TableSpec, TxnResult};
+use crate::workload::{Condition, Ring, RunError, Seat, Share, Workload};
+use steps::{Drawn, Step, StepKind};
+
+/// Which of the three it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Lists that are appended to.
+    Append,
+    /// Registers that are read and written.
+    Register,
+    /// Registers that are scanned too.
+    Scan,
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Append => "append",
+            Kind::Register => "register",
+            Kind::Scan => "scan",
+        }
+    }
+}
+
+/// The settings of a recorded workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedSpec {
+    /// Which of the three.
+    pub kind: Kind,
+    /// Keys in use at a time.
+    pub hot_keys: u64,
+    /// Writes after which a key is retired.
+    pub writes_per_key: u64,
+    /// The most steps of a transaction.
+    pub steps_max: u64,
+    /// The probability that a transaction calls itself off.
+    pub rollback_share: f64,
+    /// The probability that a worker gives its processor away before a step.
+    pub yield_share: f64,
+    /// Attempts after which a call gives up.
+    pub attempts_max: u32,
+    /// How lists are appended to.
+    pub updates: Updates,
+    /// Whether the history must be serializable in real time, as strict protocols promise, or only in the order
+    /// of each session.
+    pub strict: bool,
+    /// Where to write the history.
+    pub history: Option<PathBuf>,
+}
+
+impl RecordedSpec {
+    /// The usual settings.
+    pub fn new(kind: Kind) -> Self {
+        RecordedSpec {
+            kind,
+            hot_keys: 5,
+            writes_per_key: 60,
+            steps_max: 5,
+            rollback_share: 0.03,
+            yield_share: 0.05,
+            attempts_max: 20,
+            updates: Updates::Plain,
+            strict: false,
+            history: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), RunError> {
+        let wrong = |what: String| Err(RunError::Setting(what));
+        if self.hot_keys == 0 || self.hot_keys > 10_000 {
+            return wrong(format!("1 to 10000 hot keys are wanted, not {}", self.hot_keys));
+        }
+        if self.writes_per_key == 0 || self.steps_max == 0 || self.steps_max > 1000 || self.attempts_max == 0
+        {
+            let what =
+                "a key takes at least one write, a transaction 1 to 1000 steps and at least one attempt";
+            return wrong(what.into());
+        }
+        for share in [self.rollback_share, self.yield_share] {
+            if !(0.0..=1.0).contains(&share) {
+                return wrong(format!("a share must be from 0 to 1, not {share}"));
+            }
+        }
+        if self.updates == Updates::CommitTime && self.kind != Kind::Append {
+            return wrong("commit-time updates of registers would not be read: only append has them".into());
+        }
+        Ok(())
+    }
+}
+
+/// The lists that there are before a run with commit-time appends, which need a row to append to.
+const LISTS_MADE: u64 = 20_000;
+
+/// What a worker keeps.
+pub struct RecordedWorker {
+    requests: Ring<Drawn>,
+    recorder: Recorder,
+    epoch: Instant,
+    steps: Vec<Step>,
+}
+
+/// The tables: lists or registers.
+enum Rows<S: Store> {
+    Lists { table: S::Table<u64, Vec<u8>>, list: S::Group<u64, Vec<u8>, 0> },
+    Registers { table: S::Table<u64, i64> },
+}
+
+/// A hot slot's own cache lines.
+#[repr(align(128))]
+struct Slot {
+    /// Writes drawn in it so far: says which key it stands for now, and makes values unique.
+    writes: AtomicU64,
+}
+
+/// A recorded workload on a store.
+pub struct Recorded<S: Store> {
+    spec: RecordedSpec,
+    rows: Rows<S>,
+    scope: S::Scope,
+    slots: Vec<Slot>,
+}
+
+impl<S: Store> Recorded<S> {
+    /// Makes its table. Scans want an ordered index.
+    pub fn new(store: &S, spec: RecordedSpec, index: IndexKind) -> Result<Self, RunError> {
+        spec.check()?;
+        if spec.kind == Kind::Scan && index == IndexKind::Hash {
+            return Err(RunError::Setting("a hash index has no order to scan: take an ordered one".into()));
+        }
+        let table = TableSpec::new(spec.kind.name()).index(index);
+        let (rows, scope) = match spec.kind {
+            Kind::Append => {
+                let table = store.table::<u64, Vec<u8>>(&table)?;
+                let scope = store.scope().writes::<u64, Vec<u8>>(&table);
+                (Rows::Lists { list: store.group(&table), table }, scope)
+            }
+            Kind::Register | Kind::Scan => {
+                let table = store.table::<u64, i64>(&table)?;
+                let scope = store.scope().writes::<u64, i64>(&table);
+                (Rows::Registers { table }, scope)
+            }
+        };
+        let slots = (0..spec.hot_keys).map(|_| Slot { writes: AtomicU64::new(0) }).collect();
+        Ok(Recorded { spec, rows, scope, slots })
+    }
+
+    /// The key that stands in a slot after so many writes.
+    fn key(&self, slot: u16, writes: u64) -> u64 {
+        u64::from(slot) + self.spec.hot_keys * (writes / self.spec.writes_per_key)
+    }
+
+    /// Turns slots into keys and draws the values to write.
+    fn resolve(&self, drawn: &Drawn, steps: &mut Vec<Step>) {
+        steps.clear();
+        // Relaxed: all that is wanted of the count is that no write gets a number twice.
+        for (slot, kind) in drawn.steps() {
+            let Some(Slot { writes }) = self.slots.get(usize::from(slot)) else { continue };
+            let writes = if kind == StepKind::Write {
+                writes.fetch_add(1, Ordering::Relaxed)
+            } else {
+                writes.load(Ordering::Relaxed)
+            };
+            let key = self.key(slot, writes);
+            let value = (writes % self.spec.writes_per_key) as i64 + 1;
+            if matches!(kind, StepKind::Write | StepKind::Delete) && self.spec.kind != Kind::Append {
+                steps.push(Step { kind: StepKind::Read, key, value });
+            }
+            steps.push(Step { kind, key, value });
+        }
+        // Reads first, each once.
+        steps.sort_by_key(|step| matches!(step.kind, StepKind::Write | StepKind::Delete));
+        let mut at = 0;
+        while at < steps.len() {
+            let Step { kind, key, .. } = steps[at];
+            if kind == StepKind::Read
+                && steps[..at].iter().any(|step| step.kind == StepKind::Read && step.key == key)
+            {
+                steps.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+}
+
+impl<S: Store> Workload<S> for Recorded<S> {
+    type Worker = RecordedWorker;
+
+    fn rows(&self) -> u64 {
+        if self.spec.updates == Updates::CommitTime { LISTS_MADE } else { 0 }
+    }
+
+    fn load_bytes(&self) -> u64 {
+        Workload::<S>::rows(self) * 128
+    }
+
+    fn load(&self, session: &mut S::Session, share: Share, loaded: &dyn Fn(u64)) -> Result<(), RunError> {
+        let Rows::Lists { table, .. } = &self.rows else { return Ok(()) };
+        for key in share.of(Workload::<S>::rows(self)) {
+            let made = session.run(&self.scope, |tx| Ok(table.insert(tx, &key, Vec::new())?));
+            made.map_err(|failure| RunError::transaction("making lists", failure))?;
+            loaded(1);
+        }
+        Ok(())
+    }
+
+    fn worker(&self, seat: Seat) -> Result<RecordedWorker, RunError> {
+        let Seat { mut random, requests, number, epoch, .. } = seat;
+        let requests = Ring::of(requests, 1, || Drawn::new(&self.spec, &mut random));
+        let recorder = Recorder::new(Process(number as u64), "txn");
+        Ok(RecordedWorker { requests, recorder, epoch, steps: Vec::new() })
+    }
+
+    fn execute(&self, session: &mut S::Session, worker: &mut RecordedWorker) -> TxnResult<S, ()> {
+        let RecordedWorker { requests, recorder, epoch, steps } = worker;
+        let drawn = requests.take_one();
+        self.resolve(drawn, steps);
+        let now_ns = || epoch.elapsed().as_nanos() as u64;
+        recorder.begin(now_ns());
+        let ended = session.run_up_to(self.spec.attempts_max, &self.scope, |tx| {
+            recorder.restart();
+            for (at, step) in steps.iter().enumerate() {
+                if drawn.yields_before(at) {
+                    std::thread::yield_now();
+                }
+                match &self.rows {
+                    Rows::Lists { table, list } => {
+                        let commit_time = self.spec.updates == Updates::CommitTime && step.key < LISTS_MADE;
+                        steps::list_step::<S>(tx, table, commit_time.then_some(list), step, recorder)?;
+                    }
+                    Rows::Registers { table } => steps::register_step::<S>(tx, table, step, recorder)?,
+                }
+            }
+            if drawn.rolls_back { Err(Failure::Rollback) } else { Ok(()) }
+        });
+        let outcome = if ended.is_ok() { Outcome::Ok } else { Outcome::Fail };
+        recorder.finish(outcome, now_ns());
+        ended
+    }
+
+    fn check(
+        &self,
+        _session: &mut S::Session,
+        workers: &mut Vec<RecordedWorker>,
+    ) -> Result<Vec<Condition>, RunError> {
+        let recorders = workers.drain(..).map(|worker| worker.recorder);
+        let path = self.spec.history.clone().unwrap_or_default();
+        let failed = |source: std::io::Error| RunError::History { path: path.clone(), source };
+        let text = merge_recorders(recorders, HistoryWriter::new(Vec::new())).map_err(failed)?;
+        if self.spec.history.is_some() {
+            let mut file = std::fs::File::create(&path).map_err(failed)?;
+            file.write_all(&text).map_err(failed)?;
+        }
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let history = History::read(text.as_slice())
+            .map_err(|error| RunError::transaction("reading the recorded history", error))?;
+        drop(text);
+        let options = check::Options { session: true, strict: self.spec.strict };
+        let report = check::check(&history, &options);
+        let order = if self.spec.strict { "real time" } else { "each session" };
+        let counts = format!("{} committed, {} failed", report.ok, report.fail);
+        let verdict = match report.verdict {
+            Verdict::Violated => format!("the history is not serializable in the order of {order}: {report}"),
+            Verdict::Proved => {
+                format!("the history is serializable in the order of {order} ({counts}; an order was found)")
+            }
+            Verdict::Undecided => {
+                format!("the history shows no anomaly in the order of {order} ({counts}; no order was found)")
+            }
+        };
+        Ok(vec![Condition::that(report.is_ok(), verdict)])
+    }
+}
+
+/// Random numbers for tests and requests share one source; nothing here draws any other way.
+fn draw_steps(spec: &RecordedSpec, random: &mut Random) -> Vec<(u16, StepKind)> {
+    let count = random.between(1, spec.steps_max);
+    let mut steps: Vec<(u16, StepKind)> = (0..count)
+        .map(|_| {
+            let slot = random.below(spec.hot_keys) as u16;
+            let dice = random.below(100);
+            let kind = match spec.kind {
+                Kind::Append if dice < 50 => StepKind::Read,
+                Kind::Append => StepKind::Write,
+                Kind::Register if dice < 48 => StepKind::Read,
+                Kind::Register if dice < 98 => StepKind::Write,
+                Kind::Scan if dice < 30 => StepKind::Scan,
+                Kind::Scan if dice < 50 => StepKind::Read,
+                Kind::Scan if dice < 97 => StepKind::Write,
+                _ => StepKind::Delete,
+            };
+            (slot, kind)
+        })
+        .collect();
+    // One write or delete of a slot is enough for a transaction.
+    let mut written = Vec::new();
+    steps.retain(|(slot, kind)| {
+        let writes = matches!(kind, StepKind::Write | StepKind::Delete);
+        let again = writes && spec.kind != Kind::Append && written.contains(slot);
+        if writes {
+            written.push(*slot);
+        }
+        !again
+    });
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{Length, Plan, drive};
+    use crate::mutex::MutexStore;
+
+    fn plan(transactions: u64) -> Plan {
+        Plan {
+            threads: 4,
+            length: Length::transactions(transactions),
+            warm_up_s: 0.0,
+            seed: 1,
+            requests: 2000,
+            count_allocations: false,
+        }
+    }
+
+    fn run(spec: RecordedSpec) -> Vec<Condition> {
+        let store = MutexStore::new();
+        let workload = Recorded::new(&store, spec, IndexKind::Ordered).unwrap();
+        let measured = drive(&store, &workload, &plan(6000), &mut |_| {}).unwrap();
+        assert!(measured.user_rollbacks > 0);
+        assert_eq!(measured.committed + measured.user_rollbacks, 6000);
+        measured.conditions
+    }
+
+    #[test]
+    fn histories_of_the_locked_map_are_proved_strictly_serializable() {
+        for kind in [Kind::Append, Kind::Register, Kind::Scan] {
+            let conditions = run(RecordedSpec { strict: true, ..RecordedSpec::new(kind) });
+            assert!(conditions[0].holds, "{}", conditions[0].words);
+            assert!(conditions[0].words.contains("an order was found"), "{}", conditions[0].words);
+        }
+        let spec = RecordedSpec { updates: Updates::CommitTime, ..RecordedSpec::new(Kind::Append) };
+        let conditions = run(spec);
+        assert!(conditions[0].holds, "{}", conditions[0].words);
+    }
+
+    #[test]
+    fn the_history_goes_to_the_file_and_keys_are_retired() {
+        let path = std::env::temp_dir().join(format!("noonmark-append-{}.jsonl", std::process::id()));
+        let spec = RecordedSpec { history: Some(path.clone()), ..RecordedSpec::new(Kind::Append) };
+        let (hot_keys, writes_per_key) = (spec.hot_keys, spec.writes_per_key);
+        run(spec);
+        let text = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let history = History::read(text.as_slice()).unwrap();
+        assert_eq!(history.transactions().len(), 6000);
+        let mut writes = std::collections::BTreeMap::<i64, u64>::new();
+        for transaction in history.transactions() {
+            for op in &transaction.ops {
+                if let crate::history::MicroOp::Append { key, .. } = op {
+                    *writes.entry(key.0).or_default() += 1;
+                }
+            }
+        }
+        assert!(writes.len() as u64 > 3 * hot_keys, "{}", writes.len());
+        assert!(writes.values().all(|count| *count <= writes_per_key));
+    }
+
+    #[test]
+    fn a_lost_update_is_found() {
+        // Two transactions that both read the empty list and append, neither seeing the other: recorded as if
+        // an engine had done so.
+        use crate::history::{Key, MicroOp, Value};
+        let store = MutexStore::new();
+        let workload = Recorded::new(&store, RecordedSpec::new(Kind::Append), IndexKind::Ordered).unwrap();
+        let worker = |process: u64, value: i64| {
+            let mut recorder = Recorder::new(Process(process), "txn");
+            recorder.begin(1);
+            recorder.op(MicroOp::ReadList { key: Key(1), list: Some(vec![]) });
+            recorder.op(MicroOp::Append { key: Key(1), value: Value(value) });
+            recorder.finish(Outcome::Ok, 10);
+            recorder.begin(20);
+            recorder.op(MicroOp::ReadList { key: Key(1), list: Some(vec![Value(1), Value(2)]) });
+            recorder.finish(Outcome::Ok, 30);
+            let random = Random::new(1, process);
+            let seat = Seat { number: 0, count: 2, random, requests: 1, epoch: Instant::now() };
+            RecordedWorker { recorder, ..Workload::<MutexStore>::worker(&workload, seat).unwrap() }
+        };
+        let mut workers = vec![worker(0, 1), worker(1, 2)];
+        let conditions = workload.check(&mut store.session().unwrap(), &mut workers).unwrap();
+        assert!(!conditions[0].holds, "{}", conditions[0].words);
+    }
+}

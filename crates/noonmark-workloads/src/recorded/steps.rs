@@ -1,0 +1,167 @@
+//! The steps of a recorded transaction: drawn, run, and recorded.
+
+use std::ops::ControlFlow;
+
+use super::{RecordedSpec, draw_steps};
+use crate::history::{Key, MicroOp, Recorder, Value};
+use crate::random::Random;
+use crate::store::{Rows, Scan, Store, Table, TxnResult};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepKind {
+    Read,
+    Write,
+    Delete,
+    Scan,
+}
+
+/// A step with its key; the value counts for writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) kind: StepKind,
+    pub(super) key: u64,
+    pub(super) value: i64,
+}
+
+/// A request: which slots, not which keys, as keys are retired while the run goes on.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn {
+    steps: Vec<(u16, StepKind)>,
+    /// Bit n: give the processor away before step n (of the first 64).
+    yields: u64,
+    pub(super) rolls_back: bool,
+}
+
+impl Drawn {
+    pub(super) fn new(spec: &RecordedSpec, random: &mut Random) -> Self {
+        let steps = draw_steps(spec, random);
+        let yields = (0..64).fold(0, |bits, bit| bits | u64::from(random.happens(spec.yield_share)) << bit);
+        Drawn { steps, yields, rolls_back: random.happens(spec.rollback_share) }
+    }
+
+    pub(super) fn steps(&self) -> impl Iterator<Item = (u16, StepKind)> {
+        self.steps.iter().copied()
+    }
+
+    pub(super) fn yields_before(&self, step: usize) -> bool {
+        self.yields >> (step % 64) & 1 == 1
+    }
+}
+
+/// A list's values, eight bytes each. What is left over would be the engine's doing: it is kept as a value that
+/// was never written, for the checker to find.
+fn values(bytes: &[u8]) -> Vec<Value> {
+    let mut chunks = bytes.chunks_exact(8);
+    let mut values: Vec<Value> = chunks
+        .by_ref()
+        .map(|chunk| Value(chunk.iter().rev().fold(0, |value, byte| value << 8 | i64::from(*byte))))
+        .collect();
+    if !chunks.remainder().is_empty() {
+        values.push(Value(i64::MIN));
+    }
+    values
+}
+
+/// Runs a step on lists. With a group handle, appends are done at commit time.
+pub(super) fn list_step<S: Store>(
+    tx: &mut S::Txn<'_>,
+    table: &S::Table<u64, Vec<u8>>,
+    at_commit: Option<&S::Group<u64, Vec<u8>, 0>>,
+    step: &Step,
+    recorder: &mut Recorder,
+) -> TxnResult<S, ()> {
+    let key = Key(step.key as i64);
+    if step.kind == StepKind::Read {
+        let list = table.get(tx, &step.key)?.map_or_else(Vec::new, |bytes| values(&bytes));
+        recorder.op(MicroOp::ReadList { key, list: Some(list) });
+        return Ok(());
+    }
+    recorder.op(MicroOp::Append { key, value: Value(step.value) });
+    let bytes = step.value.to_le_bytes();
+    if let Some(group) = at_commit {
+        S::append(tx, group, &step.key, &bytes)?;
+    } else if table.get(tx, &step.key)?.is_some() {
+        table.update(tx, &step.key, |list| list.extend_from_slice(&bytes))?;
+    } else if !table.insert(tx, &step.key, bytes.to_vec())? {
+        // Absent a moment ago: only a transaction that cannot commit comes here.
+        table.update(tx, &step.key, |list| list.extend_from_slice(&bytes))?;
+    }
+    Ok(())
+}
+
+/// Runs a step on registers. Writes take turns among the ways to write, by their value.
+pub(super) fn register_step<S: Store>(
+    tx: &mut S::Txn<'_>,
+    table: &S::Table<u64, i64>,
+    step: &Step,
+    recorder: &mut Recorder,
+) -> TxnResult<S, ()> {
+    let key = Key(step.key as i64);
+    match step.kind {
+        StepKind::Read => {
+            let value = table.get(tx, &step.key)?.map(Value);
+            recorder.op(MicroOp::ReadRegister { key, value });
+        }
+        StepKind::Write => {
+            recorder.op(MicroOp::Write { key, value: Some(Value(step.value)) });
+            let written = match step.value % 4 {
+                0 => table.insert(tx, &step.key, step.value)?,
+                1 => table.write(tx, &step.key, step.value)?,
+                2 if table.get(tx, &step.key)?.is_some() => {
+                    table.update(tx, &step.key, |value| *value = step.value)?;
+                    true
+                }
+                _ => false,
+            };
+            if !written {
+                table.upsert(tx, &step.key, step.value)?;
+            }
+        }
+        StepKind::Delete => {
+            recorder.op(MicroOp::Write { key, value: None });
+            table.delete(tx, &step.key)?;
+        }
+        StepKind::Scan => {
+            // The slots that lie around the key, and some keys that are retired or yet to come.
+            let (low, high) = (step.key.saturating_sub(4), step.key + 4);
+            let mut found = Vec::new();
+            table.range(tx, low..=high, Scan::ALL, |key, value| {
+                found.push((Key(key as i64), Value(value)));
+                ControlFlow::Continue(())
+            })?;
+            let (low, high) = (Key(low as i64), Key(high as i64));
+            recorder.op(MicroOp::Scan { low, high, found: Some(found) });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_as_they_were_written() {
+        let mut bytes = Vec::new();
+        for value in [1_i64, 60, i64::MAX, -2] {
+            bytes.extend_from_slice(&value.to_le_bytes());
+        }
+        assert_eq!(values(&bytes), [Value(1), Value(60), Value(i64::MAX), Value(-2)]);
+        bytes.truncate(9);
+        assert_eq!(values(&bytes), [Value(1), Value(i64::MIN)]);
+    }
+
+    #[test]
+    fn steps_are_as_many_and_as_mixed_as_asked() {
+        let spec = RecordedSpec::new(super::super::Kind::Scan);
+        let mut random = Random::new(1, 1);
+        let drawn: Vec<Drawn> = (0..2000).map(|_| Drawn::new(&spec, &mut random)).collect();
+        let all: Vec<StepKind> = drawn.iter().flat_map(|drawn| drawn.steps().map(|(_, kind)| kind)).collect();
+        for kind in [StepKind::Read, StepKind::Write, StepKind::Delete, StepKind::Scan] {
+            assert!(all.contains(&kind), "{kind:?}");
+        }
+        assert!(drawn.iter().all(|drawn| (1..=5).contains(&drawn.steps.len())));
+        let rolled = drawn.iter().filter(|drawn| drawn.rolls_back).count();
+        assert!(rolled.abs_diff(60) < 40, "{rolled}");
+    }
+}
