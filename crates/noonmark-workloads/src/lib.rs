@@ -19,5 +19,6 @@ pub mod recorded;
 pub mod report;
 pub mod spec;
 pub mod store;
+pub mod tpcc;
 pub mod workload;
 pub mod ycsb;

@@ -203,8 +203,11 @@ trait KeptIndex<K, R>: Send + Sync {
     unsafe fn changed(&self, key: &K, before: Option<&R>, after: Option<&R>);
 }
 
+/// Works out an entry's secondary key.
+type Extract<X, K, R> = Box<dyn Fn(&K, &R) -> X + Send + Sync>;
+
 struct Entries<X, K, R> {
-    extract: fn(&K, &R) -> X,
+    extract: Extract<X, K, R>,
     /// Primary keys by secondary key, each list in ascending order and never empty. Under the table's lock.
     entries: UnsafeCell<BTreeMap<X, Vec<K>>>,
 }
@@ -252,6 +255,25 @@ impl MutexStore {
     /// A store without tables.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Makes an index of a table that has no rows yet.
+    fn add_index<X: StoreKey, K: StoreKey, R: StoreRow>(
+        &self,
+        table: &MutexTable<K, R>,
+        name: &str,
+        extract: Extract<X, K, R>,
+    ) -> Result<MutexIndex<X, K, R>, StoreError> {
+        let entries = Arc::new(Entries { extract, entries: UnsafeCell::new(BTreeMap::new()) });
+        let scope = self.scope().writes::<K, R>(table);
+        let mut tx = MutexTxn::begin(&scope);
+        let failed = |reason: String| StoreError::Table { name: table.table.name.clone(), reason };
+        let contents = table.table.write(&mut tx).map_err(|abort| failed(abort.to_string()))?;
+        if !contents.rows.is_empty() {
+            return Err(failed(format!("it has rows already, too late for index {name}")));
+        }
+        contents.indexes.push(entries.clone());
+        Ok(MutexIndex { table: table.table.clone(), entries })
     }
 }
 
@@ -480,16 +502,16 @@ impl Store for MutexStore {
         name: &str,
         extract: fn(&K, &R) -> X,
     ) -> Result<MutexIndex<X, K, R>, StoreError> {
-        let entries = Arc::new(Entries { extract, entries: UnsafeCell::new(BTreeMap::new()) });
-        let scope = self.scope().writes::<K, R>(table);
-        let mut tx = MutexTxn::begin(&scope);
-        let failed = |reason: String| StoreError::Table { name: table.table.name.clone(), reason };
-        let contents = table.table.write(&mut tx).map_err(|abort| failed(abort.to_string()))?;
-        if !contents.rows.is_empty() {
-            return Err(failed(format!("it has rows already, too late for index {name}")));
-        }
-        contents.indexes.push(entries.clone());
-        Ok(MutexIndex { table: table.table.clone(), entries })
+        self.add_index(table, name, Box::new(extract))
+    }
+
+    fn group_index<X: StoreKey, K: StoreKey, R: Part<I>, const I: usize>(
+        &self,
+        table: &MutexTable<K, R>,
+        name: &str,
+        extract: fn(&K, &R::Group) -> X,
+    ) -> Result<MutexIndex<X, K, R>, StoreError> {
+        self.add_index(table, name, Box::new(move |key, row: &R| extract(key, row.part())))
     }
 
     fn scope(&self) -> MutexScope {

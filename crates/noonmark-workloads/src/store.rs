@@ -321,6 +321,14 @@ pub trait Store: Clone + Send + Sync + Sized + 'static {
         extract: fn(&K, &R) -> X,
     ) -> Result<Self::Index<X, K, R>, StoreError>;
 
+    /// The same of one column group, so that writing the row's other groups costs the index nothing.
+    fn group_index<X: StoreKey, K: StoreKey, R: Part<I>, const I: usize>(
+        &self,
+        table: &Self::Table<K, R>,
+        name: &str,
+        extract: fn(&K, &R::Group) -> X,
+    ) -> Result<Self::Index<X, K, R>, StoreError>;
+
     /// A scope of no tables, to be added to.
     fn scope(&self) -> Self::Scope;
 

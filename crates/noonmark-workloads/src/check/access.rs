@@ -61,17 +61,9 @@ pub(super) struct Internal<'h> {
 #[derive(Debug)]
 pub(super) enum Contradiction<'h> {
     /// The list is not what was read before and what was appended since.
-    List {
-        before: Option<&'h [Value]>,
-        own: Vec<Value>,
-        list: &'h [Value],
-    },
+    List { before: Option<&'h [Value]>, own: Vec<Value>, list: &'h [Value] },
     /// The register is not what was read or, if it `wrote`, written before.
-    Register {
-        wrote: bool,
-        expected: Option<Value>,
-        value: Option<Value>,
-    },
+    Register { wrote: bool, expected: Option<Value>, value: Option<Value> },
     /// The scan found the key twice, or outside its range.
     Scan { low: Key, high: Key, twice: bool },
 }
@@ -120,12 +112,7 @@ impl<'h> Accesses<'h> {
         for number in 0..history.transactions().len() as u32 {
             walk.transaction(number);
         }
-        let Walk {
-            mut reads,
-            mut writes,
-            internal,
-            ..
-        } = walk;
+        let Walk { mut reads, mut writes, internal, .. } = walk;
         reads.sort_by_key(|read| (read.key, read.transaction));
         writes.sort_by_key(|write| write.key);
         let read_offsets = offsets(keys.len(), reads.iter().map(|read| read.key));
@@ -186,11 +173,7 @@ impl<'h> Accesses<'h> {
     }
 
     /// All writes of `value` to `key`.
-    pub(super) fn writes_of_value(
-        &self,
-        key: u32,
-        value: Option<Value>,
-    ) -> impl Iterator<Item = &Write> {
+    pub(super) fn writes_of_value(&self, key: u32, value: Option<Value>) -> impl Iterator<Item = &Write> {
         let mut next = self.by_value.get(&(key, value)).copied().unwrap_or(NONE);
         std::iter::from_fn(move || {
             let write = self.writes.get(next as usize)?;
@@ -205,9 +188,7 @@ impl<'h> Accesses<'h> {
             return &[];
         };
         match &self.transaction(read.transaction).ops[op as usize] {
-            MicroOp::ReadList {
-                list: Some(list), ..
-            } => &list[..len as usize],
+            MicroOp::ReadList { list: Some(list), .. } => &list[..len as usize],
             _ => &[],
         }
     }
@@ -228,11 +209,7 @@ fn offsets(groups: usize, rows: impl Iterator<Item = u32>) -> Vec<u32> {
 /// All keys of the history, in order.
 fn all_keys(history: &History) -> Vec<Key> {
     let mut keys = Vec::new();
-    for op in history
-        .transactions()
-        .iter()
-        .flat_map(|transaction| &transaction.ops)
-    {
+    for op in history.transactions().iter().flat_map(|transaction| &transaction.ops) {
         match op {
             MicroOp::Append { key, .. }
             | MicroOp::ReadList { key, .. }
@@ -280,13 +257,7 @@ impl<'h, 'k> Walk<'h, 'k> {
             written.sort_unstable();
             written.dedup();
         }
-        let fresh = Local {
-            stamp: 0,
-            base: None,
-            own: Vec::new(),
-            value: None,
-            last_write: NONE,
-        };
+        let fresh = Local { stamp: 0, base: None, own: Vec::new(), value: None, last_write: NONE };
         Self {
             history,
             keys,
@@ -316,10 +287,7 @@ impl<'h, 'k> Walk<'h, 'k> {
                     self.local(number, key).value = Some(*value);
                     self.write(number, key, *value);
                 }
-                MicroOp::ReadList {
-                    key,
-                    list: Some(list),
-                } if reads_count => {
+                MicroOp::ReadList { key, list: Some(list) } if reads_count => {
                     let key = self.numbers[key];
                     self.read_list(number, key, place, list);
                 }
@@ -330,11 +298,7 @@ impl<'h, 'k> Walk<'h, 'k> {
                     let key = self.numbers[key];
                     self.read_register(number, key, *value, false);
                 }
-                MicroOp::Scan {
-                    low,
-                    high,
-                    found: Some(found),
-                } if reads_count => {
+                MicroOp::Scan { low, high, found: Some(found) } if reads_count => {
                     self.scan(number, *low, *high, found);
                 }
                 _ => {}
@@ -360,13 +324,7 @@ impl<'h, 'k> Walk<'h, 'k> {
         if let Some(before) = self.writes.get_mut(before as usize) {
             before.last = false;
         }
-        self.writes.push(Write {
-            transaction,
-            key,
-            value,
-            last: true,
-            next_same: NONE,
-        });
+        self.writes.push(Write { transaction, key, value, last: true, next_same: NONE });
     }
 
     fn read_list(&mut self, transaction: u32, key: u32, op: u32, list: &'h [Value]) {
@@ -377,34 +335,19 @@ impl<'h, 'k> Walk<'h, 'k> {
         let before = match local.base {
             None => None,
             Some((op, len)) => match &ops[op as usize] {
-                MicroOp::ReadList {
-                    list: Some(before), ..
-                } => before.get(..len as usize),
+                MicroOp::ReadList { list: Some(before), .. } => before.get(..len as usize),
                 _ => None,
             },
         };
         let as_before = before.is_none_or(|before| list.get(..outside) == Some(before));
         if !own_at_end || !as_before {
-            let what = Contradiction::List {
-                before,
-                own: local.own.clone(),
-                list,
-            };
+            let what = Contradiction::List { before, own: local.own.clone(), list };
             let key = self.keys[key as usize];
-            self.internal.push(Internal {
-                transaction,
-                key,
-                what,
-            });
+            self.internal.push(Internal { transaction, key, what });
         } else if local.base.is_none() {
             let len = outside as u32;
             local.base = Some((op, len));
-            self.reads.push(Read {
-                transaction,
-                key,
-                seen: Seen::List { op, len },
-                predicate: false,
-            });
+            self.reads.push(Read { transaction, key, seen: Seen::List { op, len }, predicate: false });
         }
     }
 
@@ -414,25 +357,12 @@ impl<'h, 'k> Walk<'h, 'k> {
             None => {
                 local.value = Some(value);
                 let seen = Seen::Register(value);
-                self.reads.push(Read {
-                    transaction,
-                    key,
-                    seen,
-                    predicate,
-                });
+                self.reads.push(Read { transaction, key, seen, predicate });
             }
             Some(expected) if expected != value => {
-                let what = Contradiction::Register {
-                    wrote: local.last_write != NONE,
-                    expected,
-                    value,
-                };
+                let what = Contradiction::Register { wrote: local.last_write != NONE, expected, value };
                 let key = self.keys[key as usize];
-                self.internal.push(Internal {
-                    transaction,
-                    key,
-                    what,
-                });
+                self.internal.push(Internal { transaction, key, what });
             }
             Some(_) => {}
         }
@@ -445,19 +375,13 @@ impl<'h, 'k> Walk<'h, 'k> {
             let twice = self.found_in[number as usize] == self.scans;
             if twice || key < low || key > high {
                 let what = Contradiction::Scan { low, high, twice };
-                self.internal.push(Internal {
-                    transaction,
-                    key,
-                    what,
-                });
+                self.internal.push(Internal { transaction, key, what });
                 continue;
             }
             self.found_in[number as usize] = self.scans;
             self.read_register(transaction, number, Some(value), false);
         }
-        let first = self
-            .written
-            .partition_point(|&number| self.keys[number as usize] < low);
+        let first = self.written.partition_point(|&number| self.keys[number as usize] < low);
         for place in first..self.written.len() {
             let number = self.written[place];
             if self.keys[number as usize] > high {

@@ -84,12 +84,7 @@ struct Search<'g> {
 impl<'g> Search<'g> {
     fn new(graph: &'g Graph, component: &'g [u32], transactions: u32, allowance: usize) -> Self {
         let nodes = graph.nodes() as usize;
-        let nowhere = Edge {
-            from: 0,
-            to: 0,
-            kind: EdgeKind::Link,
-            key: 0,
-        };
+        let nowhere = Edge { from: 0, to: 0, kind: EdgeKind::Link, key: 0 };
         Self {
             graph,
             component,
@@ -107,8 +102,7 @@ impl<'g> Search<'g> {
         use EdgeKind::*;
         for (session, time) in [(false, false), (true, false), (true, true)] {
             let pick = |kinds: &[EdgeKind]| {
-                let wanted =
-                    |kind: &EdgeKind| (session || *kind != Process) && (time || !kind.needs_time());
+                let wanted = |kind: &EdgeKind| (session || *kind != Process) && (time || !kind.needs_time());
                 Kinds::of(&kinds.iter().copied().filter(wanted).collect::<Vec<_>>())
             };
             let ww = pick(&[Link, Process, RealTime, Ww, WwByTime]);
@@ -247,12 +241,7 @@ impl<'g> Search<'g> {
             if self.is_transaction(edge.to) {
                 if let Some(Edge { kind, key, .. }) = why.take() {
                     let [from, to] = [from, edge.to].map(|node| self.component[node as usize]);
-                    steps.push(Step {
-                        from,
-                        to,
-                        kind,
-                        key,
-                    });
+                    steps.push(Step { from, to, kind, key });
                 }
                 from = edge.to;
             }

@@ -73,10 +73,7 @@ impl EdgeKind {
     }
 
     pub(super) fn needs_time(self) -> bool {
-        matches!(
-            self,
-            Self::RealTime | Self::WwByTime | Self::RwByTime | Self::RwPredicateByTime
-        )
+        matches!(self, Self::RealTime | Self::WwByTime | Self::RwByTime | Self::RwPredicateByTime)
     }
 }
 
@@ -120,10 +117,7 @@ const DIRECT_TARGETS: usize = 3;
 
 impl GraphBuilder {
     pub(super) fn new(transactions: u32) -> Self {
-        Self {
-            nodes: transactions,
-            edges: Vec::new(),
-        }
+        Self { nodes: transactions, edges: Vec::new() }
     }
 
     pub(super) fn junctions(&mut self, count: usize) -> u32 {
@@ -135,12 +129,7 @@ impl GraphBuilder {
     /// One edge; a transaction does not come before itself.
     pub(super) fn add(&mut self, from: u32, to: u32, kind: EdgeKind, key: u32) {
         if from != to {
-            self.edges.push(Edge {
-                from,
-                to,
-                kind,
-                key,
-            });
+            self.edges.push(Edge { from, to, kind, key });
         }
     }
 
@@ -164,9 +153,7 @@ impl GraphBuilder {
             match targets.binary_search(&source) {
                 Ok(own) => {
                     tree.cover(0, own, |node| self.add(source, node, kind, key));
-                    tree.cover(own + 1, targets.len(), |node| {
-                        self.add(source, node, kind, key)
-                    });
+                    tree.cover(own + 1, targets.len(), |node| self.add(source, node, kind, key));
                 }
                 Err(_) => {
                     tree.cover(0, targets.len(), |node| self.add(source, node, kind, key));
@@ -196,9 +183,7 @@ impl<'t> Tree<'t> {
 
     /// Edges that leave a node come from all leaves below it.
     pub(super) fn inward(builder: &mut GraphBuilder, leaves: &'t [u32]) -> Self {
-        Self::new(builder, leaves, |builder, above, below| {
-            builder.link(below, above)
-        })
+        Self::new(builder, leaves, |builder, above, below| builder.link(below, above))
     }
 
     fn new(
@@ -206,10 +191,7 @@ impl<'t> Tree<'t> {
         leaves: &'t [u32],
         mut link: impl FnMut(&mut GraphBuilder, u32, u32),
     ) -> Self {
-        let tree = Self {
-            leaves,
-            first: builder.junctions(leaves.len()),
-        };
+        let tree = Self { leaves, first: builder.junctions(leaves.len()) };
         for node in 1..leaves.len() {
             link(builder, tree.node(node), tree.node(2 * node));
             link(builder, tree.node(node), tree.node(2 * node + 1));
@@ -346,11 +328,7 @@ impl Graph {
         for (from, &member) in members.iter().enumerate() {
             for edge in self.out(member) {
                 if let Ok(to) = members.binary_search(&edge.to) {
-                    edges.push(Edge {
-                        from: from as u32,
-                        to: to as u32,
-                        ..*edge
-                    });
+                    edges.push(Edge { from: from as u32, to: to as u32, ..*edge });
                 }
             }
         }
@@ -386,11 +364,7 @@ mod tests {
                     }
                 }
                 reached.sort_unstable();
-                let expected: Vec<u32> = targets
-                    .iter()
-                    .copied()
-                    .filter(|&target| target != source)
-                    .collect();
+                let expected: Vec<u32> = targets.iter().copied().filter(|&target| target != source).collect();
                 assert_eq!(reached, expected, "from {source}");
             }
         }

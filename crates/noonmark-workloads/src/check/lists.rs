@@ -17,15 +17,9 @@ use super::words;
 use crate::history::{Outcome, Value};
 
 /// The longest read of `key` that counts, the earliest if there are several.
-pub(super) fn longest<'a>(
-    accesses: &'a Accesses<'_>,
-    committed: &[bool],
-    key: u32,
-) -> Option<&'a Read> {
+pub(super) fn longest<'a>(accesses: &'a Accesses<'_>, committed: &[bool], key: u32) -> Option<&'a Read> {
     let reads = accesses.reads_of(key).iter().rev();
-    reads
-        .filter(|read| committed[read.transaction as usize])
-        .max_by_key(|read| accesses.list(read).len())
+    reads.filter(|read| committed[read.transaction as usize]).max_by_key(|read| accesses.list(read).len())
 }
 
 /// Adds what the reads and appends of `key` tell. Returns whether its appends have one order.
@@ -69,9 +63,7 @@ pub(super) fn infer(
             });
             continue;
         }
-        let own = order
-            .appenders
-            .binary_search_by_key(&read.transaction, |&(who, _)| who);
+        let own = order.appenders.binary_search_by_key(&read.transaction, |&(who, _)| who);
         if let Ok(own) = own {
             let (_, first_own) = order.appenders[own];
             if first_own < list.len() {
@@ -82,9 +74,7 @@ pub(super) fn infer(
             }
             updates.push((list.len(), read.transaction));
         }
-        let next = order
-            .known
-            .partition_point(|&(place, _)| place < list.len());
+        let next = order.known.partition_point(|&(place, _)| place < list.len());
         if let Some(&(place, before)) = next.checked_sub(1).and_then(|at| order.known.get(at)) {
             graph.add(before, read.transaction, EdgeKind::Wr, key);
             if place + 1 == list.len() && before != read.transaction && !order.is_last[place] {
@@ -143,12 +133,7 @@ impl Order {
         unread.dedup();
         appenders.sort_unstable();
         appenders.dedup_by_key(|&mut (who, _)| who);
-        Self {
-            known,
-            is_last,
-            unread,
-            appenders,
-        }
+        Self { known, is_last, unread, appenders }
     }
 }
 
@@ -163,14 +148,11 @@ fn check_elements(accesses: &Accesses<'_>, read: &Read, findings: &mut Findings)
             });
             continue;
         }
-        let writer = accesses
-            .writes_of_value(read.key, Some(value))
-            .next()
-            .map_or(NONE, |write| write.transaction);
+        let writer =
+            accesses.writes_of_value(read.key, Some(value)).next().map_or(NONE, |write| write.transaction);
         if writer == NONE {
-            findings.add(AnomalyKind::GarbageRead, &[read.transaction], || {
-                words::garbage(accesses, read, value)
-            });
+            findings
+                .add(AnomalyKind::GarbageRead, &[read.transaction], || words::garbage(accesses, read, value));
         } else if accesses.transaction(writer).outcome == Outcome::Fail {
             findings.add(AnomalyKind::G1a, &[read.transaction, writer], || {
                 words::aborted(accesses, read, writer, value)

@@ -81,19 +81,15 @@ pub struct Options {
 /// Decides whether `history` is serializable, in the order that `options` ask.
 #[must_use]
 pub fn check(history: &History, options: &Options) -> Report {
-    let options = Options {
-        session: options.session || options.strict,
-        ..*options
-    };
+    let options = Options { session: options.session || options.strict, ..*options };
     let mut findings = Findings::default();
     let accesses = Accesses::new(history);
     let committed = committed(&accesses);
     let transactions = committed.len() as u32;
     for internal in &accesses.internal {
         if committed[internal.transaction as usize] {
-            findings.add(AnomalyKind::Internal, &[internal.transaction], || {
-                words::internal(history, internal)
-            });
+            findings
+                .add(AnomalyKind::Internal, &[internal.transaction], || words::internal(history, internal));
         }
     }
 
@@ -130,9 +126,7 @@ pub fn check(history: &History, options: &Options) -> Report {
         // A component without a cycle would be a mistake here; it must not pass for no anomaly.
         let cycle = cycle.unwrap_or_default();
         let members: Vec<u32> = cycle.iter().map(|step| step.from).collect();
-        findings.add(cycle::classify(&cycle), &members, || {
-            words::cycle(&accesses, &committed, &cycle)
-        });
+        findings.add(cycle::classify(&cycle), &members, || words::cycle(&accesses, &committed, &cycle));
     }
 
     let verdict = if !findings.is_empty() {
@@ -147,19 +141,8 @@ pub fn check(history: &History, options: &Options) -> Report {
             && **source == Source::Ambiguous
             && committed[read.transaction as usize]
     };
-    let ambiguous_reads = accesses
-        .reads
-        .iter()
-        .zip(&sources)
-        .filter(ambiguous)
-        .count();
-    let count = |outcome| {
-        history
-            .transactions()
-            .iter()
-            .filter(|t| t.outcome == outcome)
-            .count()
-    };
+    let ambiguous_reads = accesses.reads.iter().zip(&sources).filter(ambiguous).count();
+    let count = |outcome| history.transactions().iter().filter(|t| t.outcome == outcome).count();
     let ok = count(Outcome::Ok);
     findings.anomalies.sort_by_key(|anomaly| anomaly.kind);
     Report {
@@ -200,24 +183,13 @@ fn count_edges(graph: &Graph) -> EdgeCounts {
 /// one that counts has read.
 fn committed(accesses: &Accesses<'_>) -> Vec<bool> {
     let transactions = accesses.history.transactions();
-    let mut committed: Vec<bool> = transactions
-        .iter()
-        .map(|t| t.outcome == Outcome::Ok)
-        .collect();
+    let mut committed: Vec<bool> = transactions.iter().map(|t| t.outcome == Outcome::Ok).collect();
     let is_info = |who: u32| transactions[who as usize].outcome == Outcome::Info;
     let mut has_info_write = vec![false; accesses.keys.len()];
-    for write in accesses
-        .writes
-        .iter()
-        .filter(|write| is_info(write.transaction))
-    {
+    for write in accesses.writes.iter().filter(|write| is_info(write.transaction)) {
         has_info_write[write.key as usize] = true;
     }
-    let mut open: Vec<u32> = (0..)
-        .zip(&committed)
-        .filter(|(_, c)| **c)
-        .map(|(n, _)| n)
-        .collect();
+    let mut open: Vec<u32> = (0..).zip(&committed).filter(|(_, c)| **c).map(|(n, _)| n).collect();
     let mut writers = Vec::new();
     while let Some(reader) = open.pop() {
         for &place in accesses.places_by(reader) {

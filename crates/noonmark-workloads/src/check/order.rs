@@ -31,18 +31,13 @@ pub(super) fn sessions(accesses: &Accesses<'_>, committed: &[bool], graph: &mut 
 
 /// Each transaction that counts before all that began after it had ended.
 pub(super) fn real_time(accesses: &Accesses<'_>, committed: &[bool], graph: &mut GraphBuilder) {
-    let counting = || {
-        (0..)
-            .zip(accesses.history.transactions())
-            .filter(|&(number, _)| committed[number as usize])
-    };
-    let mut finishes: Vec<(u64, u32)> = counting()
-        .filter_map(|(number, transaction)| Some((transaction.finish_ns?, number)))
-        .collect();
+    let counting =
+        || (0..).zip(accesses.history.transactions()).filter(|&(number, _)| committed[number as usize]);
+    let mut finishes: Vec<(u64, u32)> =
+        counting().filter_map(|(number, transaction)| Some((transaction.finish_ns?, number))).collect();
     finishes.sort_unstable();
-    let mut starts: Vec<(u64, u32)> = counting()
-        .map(|(number, transaction)| (transaction.start_ns, number))
-        .collect();
+    let mut starts: Vec<(u64, u32)> =
+        counting().map(|(number, transaction)| (transaction.start_ns, number)).collect();
     starts.sort_unstable();
 
     let mut ended = 0;

@@ -101,14 +101,12 @@ fn source(accesses: &Accesses<'_>, read: &Read, findings: &mut Findings) -> Sour
             });
         }
         (Origin::Own, Some(value)) => {
-            findings.add(AnomalyKind::Internal, &[read.transaction], || {
-                words::own_future(accesses, read, value)
-            });
+            findings
+                .add(AnomalyKind::Internal, &[read.transaction], || words::own_future(accesses, read, value));
         }
         (Origin::Garbage, Some(value)) => {
-            findings.add(AnomalyKind::GarbageRead, &[read.transaction], || {
-                words::garbage(accesses, read, value)
-            });
+            findings
+                .add(AnomalyKind::GarbageRead, &[read.transaction], || words::garbage(accesses, read, value));
         }
         (Origin::Aborted(_) | Origin::Own | Origin::Garbage, None) => {}
     }
@@ -145,11 +143,7 @@ pub(super) fn infer(
         if let Source::Ambiguous | Source::Bad = source {
             continue;
         }
-        let kind = if read.predicate {
-            EdgeKind::RwPredicate
-        } else {
-            EdgeKind::Rw
-        };
+        let kind = if read.predicate { EdgeKind::RwPredicate } else { EdgeKind::Rw };
         readers.push((source, (read.transaction, kind)));
         if writers.binary_search(&read.transaction).is_ok() {
             updates.push((source, read.transaction));
@@ -165,17 +159,9 @@ pub(super) fn infer(
     // The versions that follow no known version: those of blind writes, and of those after the
     // absent state.
     let roots: Vec<u32> = {
-        let from_absence = updates
-            .iter()
-            .filter(|(source, _)| *source == Source::Initial);
-        let blind = writers
-            .iter()
-            .filter(|who| updaters.binary_search(who).is_err());
-        let mut roots: Vec<u32> = from_absence
-            .map(|(_, who)| who)
-            .chain(blind)
-            .copied()
-            .collect();
+        let from_absence = updates.iter().filter(|(source, _)| *source == Source::Initial);
+        let blind = writers.iter().filter(|who| updaters.binary_search(who).is_err());
+        let mut roots: Vec<u32> = from_absence.map(|(_, who)| who).chain(blind).copied().collect();
         roots.sort_unstable();
         roots
     };
@@ -188,11 +174,8 @@ pub(super) fn infer(
             continue;
         }
         let next = updates.partition_point(|&(other, _)| other < source);
-        let next: Vec<u32> = updates[next..]
-            .iter()
-            .take_while(|&&(other, _)| other == source)
-            .map(|&(_, who)| who)
-            .collect();
+        let next: Vec<u32> =
+            updates[next..].iter().take_while(|&&(other, _)| other == source).map(|&(_, who)| who).collect();
         graph.fan(&sources, &next, key);
         if let Source::Written(writer) = source {
             for &next in &next {
@@ -219,10 +202,8 @@ fn infer_by_time(
     let start_ns = |who: u32| accesses.transaction(who).start_ns;
     let mut by_start: Vec<(u64, u32)> = writers.iter().map(|&who| (start_ns(who), who)).collect();
     by_start.sort_unstable();
-    let mut by_finish: Vec<(u64, u32)> = writers
-        .iter()
-        .filter_map(|&who| Some((accesses.transaction(who).finish_ns?, who)))
-        .collect();
+    let mut by_finish: Vec<(u64, u32)> =
+        writers.iter().filter_map(|&who| Some((accesses.transaction(who).finish_ns?, who))).collect();
     by_finish.sort_unstable();
     let starters: Vec<u32> = by_start.iter().map(|&(_, who)| who).collect();
     let finishers: Vec<u32> = by_finish.iter().map(|&(_, who)| who).collect();
@@ -238,22 +219,11 @@ fn infer_by_time(
             let first = by_start.partition_point(|&(start_ns, _)| start_ns <= finish_ns);
             for &(_, (reader, kind)) in group {
                 let add = |node| graph.add(reader, node, kind.by_time(), key);
-                without(
-                    &by_start,
-                    first,
-                    starters.len(),
-                    (start_ns(reader), reader),
-                    &later,
-                    add,
-                );
+                without(&by_start, first, starters.len(), (start_ns(reader), reader), &later, add);
             }
         }
         // Who ended before a reader began wrote before what the reader saw.
-        let last_start_ns = group
-            .iter()
-            .map(|&(_, (who, _))| start_ns(who))
-            .max()
-            .unwrap_or(0);
+        let last_start_ns = group.iter().map(|&(_, (who, _))| start_ns(who)).max().unwrap_or(0);
         let end = by_finish.partition_point(|&(finish_ns, _)| finish_ns < last_start_ns);
         let own = (finish_ns.unwrap_or(u64::MAX), writer);
         let add = |node| graph.add(node, writer, EdgeKind::WwByTime, key);

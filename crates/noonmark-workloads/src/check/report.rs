@@ -187,32 +187,11 @@ impl fmt::Display for Report {
             grouped(self.info),
         )?;
         if self.info_committed > 0 {
-            write!(
-                f,
-                " ({} seen to have committed)",
-                grouped(self.info_committed)
-            )?;
+            write!(f, " ({} seen to have committed)", grouped(self.info_committed))?;
         }
-        let EdgeCounts {
-            ww,
-            wr,
-            rw,
-            rw_predicate,
-            process,
-            real_time,
-        } = self.edges;
-        write!(
-            f,
-            "\nedges     {} ww, {} wr, {} rw",
-            grouped(ww),
-            grouped(wr),
-            grouped(rw)
-        )?;
-        let others = [
-            ("predicate rw", rw_predicate),
-            ("process", process),
-            ("real-time", real_time),
-        ];
+        let EdgeCounts { ww, wr, rw, rw_predicate, process, real_time } = self.edges;
+        write!(f, "\nedges     {} ww, {} wr, {} rw", grouped(ww), grouped(wr), grouped(rw))?;
+        let others = [("predicate rw", rw_predicate), ("process", process), ("real-time", real_time)];
         for (name, count) in others.into_iter().filter(|&(_, count)| count > 0) {
             write!(f, ", {} {name}", grouped(count))?;
         }
@@ -267,21 +246,12 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn add(
-        &mut self,
-        kind: AnomalyKind,
-        transactions: &[u32],
-        explain: impl FnOnce() -> String,
-    ) {
+    pub(super) fn add(&mut self, kind: AnomalyKind, transactions: &[u32], explain: impl FnOnce() -> String) {
         let total = self.totals.entry(kind).or_default();
         *total += 1;
         if *total <= EXPLAINED_PER_KIND {
             let transactions = transactions.iter().copied().map(TransactionId).collect();
-            self.anomalies.push(Anomaly {
-                kind,
-                explanation: explain(),
-                transactions,
-            });
+            self.anomalies.push(Anomaly { kind, explanation: explain(), transactions });
         }
     }
 

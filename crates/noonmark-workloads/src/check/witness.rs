@@ -32,12 +32,7 @@ const TRIES_ALL: usize = 5_000_000;
 
 /// Whether a serial order of the committed transactions that keeps to `graph` was found and
 /// explains every read.
-pub(super) fn proves(
-    accesses: &Accesses<'_>,
-    committed: &[bool],
-    sources: &[Source],
-    graph: &Graph,
-) -> bool {
+pub(super) fn proves(accesses: &Accesses<'_>, committed: &[bool], sources: &[Source], graph: &Graph) -> bool {
     let mut tries = 0;
     for attempt in 0..ATTEMPTS {
         let mut schedule = Schedule::new(accesses, sources, graph, attempt);
@@ -81,12 +76,7 @@ struct Schedule<'a, 'h> {
 }
 
 impl<'a, 'h> Schedule<'a, 'h> {
-    fn new(
-        accesses: &'a Accesses<'h>,
-        sources: &'a [Source],
-        graph: &'a Graph,
-        attempt: u64,
-    ) -> Self {
+    fn new(accesses: &'a Accesses<'h>, sources: &'a [Source], graph: &'a Graph, attempt: u64) -> Self {
         let mut schedule = Self {
             accesses,
             sources,
@@ -110,11 +100,7 @@ impl<'a, 'h> Schedule<'a, 'h> {
         let initial = |key| Current {
             source: Source::Initial,
             value: None,
-            pending: schedule
-                .readers
-                .get(&(key, Source::Initial))
-                .copied()
-                .unwrap_or(0),
+            pending: schedule.readers.get(&(key, Source::Initial)).copied().unwrap_or(0),
         };
         schedule.current = (0..accesses.keys.len() as u32).map(initial).collect();
         schedule.parked = vec![Vec::new(); accesses.keys.len()];
@@ -134,9 +120,7 @@ impl<'a, 'h> Schedule<'a, 'h> {
             before[edge.to as usize] += 1;
         }
         for node in 0..self.graph.nodes() {
-            let counts = committed
-                .get(node as usize)
-                .is_none_or(|&committed| committed);
+            let counts = committed.get(node as usize).is_none_or(|&committed| committed);
             if counts && before[node as usize] == 0 {
                 self.make_ready(node);
             }
@@ -176,8 +160,7 @@ impl<'a, 'h> Schedule<'a, 'h> {
             (Some(transaction), 1) => transaction.start_ns,
             // Any order that differs from one attempt to the next and repeats.
             (Some(_), attempt) => {
-                let mixed =
-                    (u64::from(node) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (attempt << 1));
+                let mixed = (u64::from(node) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (attempt << 1));
                 (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20
             }
         };
@@ -206,16 +189,15 @@ impl<'a, 'h> Schedule<'a, 'h> {
                 return Some(read.key);
             }
         }
-        self.writes[transaction as usize]
-            .iter()
-            .map(|&place| self.accesses.writes[place as usize].key)
-            .find(|&key| {
+        self.writes[transaction as usize].iter().map(|&place| self.accesses.writes[place as usize].key).find(
+            |&key| {
                 let own = self
                     .reads(transaction)
                     .filter(|(read, source)| read.key == key && known(*source))
                     .count() as u32;
                 self.current[key as usize].pending > own
-            })
+            },
+        )
     }
 
     fn execute(&mut self, transaction: u32) {
@@ -235,11 +217,7 @@ impl<'a, 'h> Schedule<'a, 'h> {
             let write = self.accesses.writes[place as usize];
             let source = Source::Written(transaction);
             let pending = self.readers.get(&(write.key, source)).copied().unwrap_or(0);
-            self.current[write.key as usize] = Current {
-                source,
-                value: write.value,
-                pending,
-            };
+            self.current[write.key as usize] = Current { source, value: write.value, pending };
             self.wake(write.key);
         }
     }
@@ -271,10 +249,7 @@ fn explains(history: &History, order: &[u32]) -> bool {
                     let there = lists.get(key).map_or(&[][..], Vec::as_slice);
                     list.as_ref().is_none_or(|list| list == there)
                 }
-                MicroOp::Write {
-                    key,
-                    value: Some(value),
-                } => {
+                MicroOp::Write { key, value: Some(value) } => {
                     registers.insert(*key, *value);
                     true
                 }

@@ -19,10 +19,7 @@ const LIST_SHOWN: usize = 8;
 fn full(history: &History, number: u32) -> String {
     let transaction = &history.transactions()[number as usize];
     let id = TransactionId(number);
-    format!(
-        "{id} (process {}, line {})",
-        transaction.process, transaction.line
-    )
+    format!("{id} (process {}, line {})", transaction.process, transaction.line)
 }
 
 fn short(number: u32) -> TransactionId {
@@ -61,27 +58,16 @@ pub(super) fn internal(history: &History, internal: &Internal<'_>) -> String {
             }
             text
         }
-        Contradiction::Register {
-            wrote,
-            expected,
-            value,
-        } => {
+        Contradiction::Register { wrote, expected, value } => {
             let having = match (wrote, expected) {
                 (true, None) => "itself deleted it".to_owned(),
                 (true, Some(value)) => format!("itself written {value}"),
                 (false, expected) => format!("read it as {}", value_text(*expected)),
             };
-            format!(
-                "{who} read key {key} as {}, having {having}",
-                value_text(*value)
-            )
+            format!("{who} read key {key} as {}, having {having}", value_text(*value))
         }
         Contradiction::Scan { low, high, twice } => {
-            let how = if *twice {
-                "twice"
-            } else {
-                "which lies outside"
-            };
+            let how = if *twice { "twice" } else { "which lies outside" };
             format!("{who} scanned keys {low} to {high} and found key {key} {how}")
         }
     }
@@ -93,18 +79,12 @@ fn saw(accesses: &Accesses<'_>, read: &Read) -> String {
     match read.seen {
         Seen::List { .. } => format!("read key {key} as {}", list_text(accesses.list(read))),
         Seen::Register(None) if read.predicate => {
-            let scan = accesses
-                .transaction(read.transaction)
-                .ops
-                .iter()
-                .find_map(|op| match op {
-                    MicroOp::Scan {
-                        low,
-                        high,
-                        found: Some(_),
-                    } if (*low..=*high).contains(&key) => Some((low, high)),
-                    _ => None,
-                });
+            let scan = accesses.transaction(read.transaction).ops.iter().find_map(|op| match op {
+                MicroOp::Scan { low, high, found: Some(_) } if (*low..=*high).contains(&key) => {
+                    Some((low, high))
+                }
+                _ => None,
+            });
             match scan {
                 Some((low, high)) => {
                     format!("scanned keys {low} to {high} and found no key {key}")
@@ -118,11 +98,7 @@ fn saw(accesses: &Accesses<'_>, read: &Read) -> String {
 }
 
 fn reader(accesses: &Accesses<'_>, read: &Read) -> String {
-    format!(
-        "{} {}",
-        full(accesses.history, read.transaction),
-        saw(accesses, read)
-    )
+    format!("{} {}", full(accesses.history, read.transaction), saw(accesses, read))
 }
 
 fn verb(accesses: &Accesses<'_>) -> &'static str {
@@ -137,29 +113,19 @@ pub(super) fn duplicate(accesses: &Accesses<'_>, read: &Read, value: Value) -> S
 }
 
 pub(super) fn garbage(accesses: &Accesses<'_>, read: &Read, value: Value) -> String {
-    format!(
-        "{}, but nobody ever {} {value}",
-        reader(accesses, read),
-        verb(accesses)
-    )
+    format!("{}, but nobody ever {} {value}", reader(accesses, read), verb(accesses))
 }
 
 pub(super) fn aborted(accesses: &Accesses<'_>, read: &Read, writer: u32, value: Value) -> String {
     let writer = full(accesses.history, writer);
     let verb = verb(accesses);
-    format!(
-        "{}, but {value} was {verb} by {writer}, which aborted",
-        reader(accesses, read)
-    )
-    .replace("was wrote", "was written")
+    format!("{}, but {value} was {verb} by {writer}, which aborted", reader(accesses, read))
+        .replace("was wrote", "was written")
 }
 
 pub(super) fn own_future(accesses: &Accesses<'_>, read: &Read, value: Value) -> String {
     let verb = verb(accesses);
-    format!(
-        "{}, before it itself {verb} that {value}",
-        reader(accesses, read)
-    )
+    format!("{}, before it itself {verb} that {value}", reader(accesses, read))
 }
 
 pub(super) fn intermediate(
@@ -193,15 +159,9 @@ pub(super) fn incompatible(accesses: &Accesses<'_>, read: &Read, longest: &Read)
 }
 
 pub(super) fn lost_update(accesses: &Accesses<'_>, key: u32, transactions: &[u32]) -> String {
-    let names: Vec<String> = transactions
-        .iter()
-        .take(8)
-        .map(|&who| full(accesses.history, who))
-        .collect();
+    let names: Vec<String> = transactions.iter().take(8).map(|&who| full(accesses.history, who)).collect();
     let names = names.join(" and ");
-    let first = transactions
-        .first()
-        .and_then(|&who| read_by(accesses, who, key));
+    let first = transactions.first().and_then(|&who| read_by(accesses, who, key));
     let what = first.map_or_else(String::new, |read| saw(accesses, read));
     format!("{names} each {what} and overwrote that: one update was lost")
 }
@@ -215,10 +175,7 @@ fn read_by<'a>(accesses: &'a Accesses<'_>, who: u32, key: u32) -> Option<&'a Rea
 /// The values that a transaction gave a key, in its order.
 fn given(accesses: &Accesses<'_>, who: u32, key: u32) -> Vec<Option<Value>> {
     let writes = accesses.writes_of(key).iter();
-    writes
-        .filter(|write| write.transaction == who)
-        .map(|write| write.value)
-        .collect()
+    writes.filter(|write| write.transaction == who).map(|write| write.value).collect()
 }
 
 /// As in `wrote 7` or `deleted it`.
@@ -265,50 +222,31 @@ pub(super) fn cycle(accesses: &Accesses<'_>, committed: &[bool], steps: &[Step])
     text
 }
 
-fn list_step(
-    accesses: &Accesses<'_>,
-    committed: &[bool],
-    step: &Step,
-    from: &str,
-    to: &str,
-) -> String {
+fn list_step(accesses: &Accesses<'_>, committed: &[bool], step: &Step, from: &str, to: &str) -> String {
     let key = accesses.keys[step.key as usize];
     let longest = lists::longest(accesses, committed, step.key);
     let trace = longest.map_or(&[][..], |read| accesses.list(read));
     // Where each value of a transaction stands in the longest read; past its end if unread.
     let places = |who: u32| {
-        given(accesses, who, step.key)
-            .into_iter()
-            .flatten()
-            .map(move |value| {
-                let place = trace.iter().position(|&other| other == value);
-                (place.unwrap_or(usize::MAX), value)
-            })
+        given(accesses, who, step.key).into_iter().flatten().map(move |value| {
+            let place = trace.iter().position(|&other| other == value);
+            (place.unwrap_or(usize::MAX), value)
+        })
     };
     match step.kind {
         EdgeKind::Wr => {
             let read = read_by(accesses, step.to, step.key);
             let list = read.map_or(&[][..], |read| accesses.list(read));
-            let last = places(step.from)
-                .filter(|&(place, _)| place < list.len())
-                .max();
+            let last = places(step.from).filter(|&(place, _)| place < list.len()).max();
             let value = value_text(last.map(|(_, value)| value));
-            format!(
-                "{from} appended {value} to key {key}, which {to} read as {}",
-                list_text(list)
-            )
+            format!("{from} appended {value} to key {key}, which {to} read as {}", list_text(list))
         }
         EdgeKind::Rw | EdgeKind::RwByTime => {
             let read = read_by(accesses, step.from, step.key);
             let list = read.map_or(&[][..], |read| accesses.list(read));
-            let next = places(step.to)
-                .filter(|&(place, _)| place >= list.len())
-                .min();
+            let next = places(step.to).filter(|&(place, _)| place >= list.len()).min();
             let value = value_text(next.map(|(_, value)| value));
-            format!(
-                "{from} read key {key} as {}, to which {to} appended {value}",
-                list_text(list)
-            )
+            format!("{from} read key {key} as {}, to which {to} appended {value}", list_text(list))
         }
         _ => {
             let pair = places(step.from)
@@ -337,10 +275,7 @@ fn register_step(accesses: &Accesses<'_>, step: &Step, from: &str, to: &str) -> 
             format!("{from} {first}, which {to} read and then {then}")
         }
         EdgeKind::Wr => {
-            format!(
-                "{from} {}, which {to} read",
-                wrote(last(step.from), &format!(" to key {key}"))
-            )
+            format!("{from} {}, which {to} read", wrote(last(step.from), &format!(" to key {key}")))
         }
         EdgeKind::WwByTime => {
             let [first, then] = [step.from, step.to].map(|who| wrote(last(who), ""));
@@ -356,9 +291,6 @@ fn register_step(accesses: &Accesses<'_>, step: &Step, from: &str, to: &str) -> 
                 wrote(last(step.to), "")
             )
         }
-        _ => format!(
-            "{from} {seen}, and {to} then {}",
-            wrote(last(step.to), " there")
-        ),
+        _ => format!("{from} {seen}, and {to} then {}", wrote(last(step.to), " there")),
     }
 }

@@ -104,7 +104,9 @@ impl<'de> Deserialize<'de> for MicroOp {
             type Value = MicroOp;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a micro-operation: an array of \"append\", \"r\", \"w\" or \"scan\", a key and a value")
+                f.write_str(
+                    "a micro-operation: an array of \"append\", \"r\", \"w\" or \"scan\", a key and a value",
+                )
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<MicroOp, A::Error> {
@@ -122,23 +124,13 @@ impl<'de> Deserialize<'de> for MicroOp {
                         let key = element(&mut seq, 1, &self)?;
                         match element(&mut seq, 2, &self)? {
                             Seen::Nothing => MicroOp::ReadRegister { key, value: None },
-                            Seen::One(value) => MicroOp::ReadRegister {
-                                key,
-                                value: Some(value),
-                            },
-                            Seen::List(list) => MicroOp::ReadList {
-                                key,
-                                list: Some(list),
-                            },
+                            Seen::One(value) => MicroOp::ReadRegister { key, value: Some(value) },
+                            Seen::List(list) => MicroOp::ReadList { key, list: Some(list) },
                         }
                     }
                     Tag::Scan => {
                         let (low, high): (Key, Key) = element(&mut seq, 1, &self)?;
-                        MicroOp::Scan {
-                            low,
-                            high,
-                            found: element(&mut seq, 2, &self)?,
-                        }
+                        MicroOp::Scan { low, high, found: element(&mut seq, 2, &self)? }
                     }
                 };
                 match seq.next_element::<de::IgnoredAny>()? {
@@ -157,13 +149,10 @@ fn element<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(
     place: usize,
     expected: &dyn de::Expected,
 ) -> Result<T, A::Error> {
-    seq.next_element()?
-        .ok_or_else(|| de::Error::invalid_length(place, expected))
+    seq.next_element()?.ok_or_else(|| de::Error::invalid_length(place, expected))
 }
 
 /// The steps of an operation, none for `null`.
-pub(super) fn steps_or_null<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<MicroOp>, D::Error> {
+pub(super) fn steps_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MicroOp>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

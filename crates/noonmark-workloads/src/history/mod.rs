@@ -174,11 +174,7 @@ impl MicroOp {
         match *self {
             Self::ReadList { key, .. } => Self::ReadList { key, list: None },
             Self::ReadRegister { key, .. } => Self::ReadRegister { key, value: None },
-            Self::Scan { low, high, .. } => Self::Scan {
-                low,
-                high,
-                found: None,
-            },
+            Self::Scan { low, high, .. } => Self::Scan { low, high, found: None },
             ref write => write.clone(),
         }
     }
@@ -190,12 +186,7 @@ impl MicroOp {
                 Self::ReadList { key: a, .. } | Self::ReadRegister { key: a, .. },
                 Self::ReadList { key: b, .. } | Self::ReadRegister { key: b, .. },
             ) => a == b,
-            (
-                Self::Scan { low, high, .. },
-                Self::Scan {
-                    low: l, high: h, ..
-                },
-            ) => (low, high) == (l, h),
+            (Self::Scan { low, high, .. }, Self::Scan { low: l, high: h, .. }) => (low, high) == (l, h),
             (write, other) => write == other,
         }
     }
@@ -287,9 +278,7 @@ impl History {
     ///
     /// # Errors
     /// As [`History::read`], the first operation being line 1.
-    pub fn from_operations(
-        operations: impl IntoIterator<Item = Operation>,
-    ) -> Result<Self, HistoryError> {
+    pub fn from_operations(operations: impl IntoIterator<Item = Operation>) -> Result<Self, HistoryError> {
         let mut builder = HistoryBuilder::default();
         for (line, operation) in (1..).zip(operations) {
             builder.push(line, operation)?;

@@ -6,9 +6,7 @@ use std::io::{self, BufRead};
 
 use thiserror::Error;
 
-use super::{
-    History, Key, MicroOp, Model, Operation, OperationKind, Outcome, Process, Transaction, Value,
-};
+use super::{History, Key, MicroOp, Model, Operation, OperationKind, Outcome, Process, Transaction, Value};
 
 /// Why a file is no history that can be checked. Mend the recorder or the file: reading it
 /// again will not help.
@@ -44,9 +42,7 @@ pub enum HistoryError {
         previous: u64,
     },
     /// A process goes back in time.
-    #[error(
-        "line {line}: process {process} is at {time_ns} ns, but was at {previous_ns} ns already"
-    )]
+    #[error("line {line}: process {process} is at {time_ns} ns, but was at {previous_ns} ns already")]
     TimeFalls {
         /// The line.
         line: u64,
@@ -66,9 +62,7 @@ pub enum HistoryError {
         process: Process,
     },
     /// A process begins a transaction before the last one ended.
-    #[error(
-        "line {line}: process {process} invokes a transaction while that of line {open_line} is open"
-    )]
+    #[error("line {line}: process {process} invokes a transaction while that of line {open_line} is open")]
     StillOpen {
         /// The line of the second invocation.
         line: u64,
@@ -78,9 +72,7 @@ pub enum HistoryError {
         open_line: u64,
     },
     /// A completion lists other steps than its invocation.
-    #[error(
-        "line {line}: the completion lists other micro-operations than its invoke on line {invoke_line}"
-    )]
+    #[error("line {line}: the completion lists other micro-operations than its invoke on line {invoke_line}")]
     OtherSteps {
         /// The line of the completion.
         line: u64,
@@ -144,12 +136,7 @@ pub struct HistoryReader<R> {
 impl<R: BufRead> HistoryReader<R> {
     /// Reads `input` from where it stands.
     pub fn new(input: R) -> Self {
-        Self {
-            input,
-            line: 0,
-            buffer: Vec::new(),
-            broken: false,
-        }
+        Self { input, line: 0, buffer: Vec::new(), broken: false }
     }
 
     fn next_operation(&mut self) -> Result<Option<(u64, Operation)>, HistoryError> {
@@ -180,11 +167,7 @@ fn malformed(line: u64, error: &serde_json::Error) -> HistoryError {
     if let Some(place) = message.rfind(" at line ") {
         message.truncate(place);
     }
-    HistoryError::Malformed {
-        line,
-        column: error.column(),
-        message,
-    }
+    HistoryError::Malformed { line, column: error.column(), message }
 }
 
 impl<R: BufRead> Iterator for HistoryReader<R> {
@@ -226,48 +209,25 @@ impl HistoryBuilder {
     /// # Errors
     /// The invariant that it breaks.
     pub fn push(&mut self, line: u64, operation: Operation) -> Result<(), HistoryError> {
-        let Operation {
-            index,
-            kind,
-            process,
-            time_ns,
-            value: ops,
-            ..
-        } = operation;
+        let Operation { index, kind, process, time_ns, value: ops, .. } = operation;
         if let Some(previous) = self.last_index.filter(|&previous| previous >= index) {
-            return Err(HistoryError::IndexDoesNotRise {
-                line,
-                index,
-                previous,
-            });
+            return Err(HistoryError::IndexDoesNotRise { line, index, previous });
         }
         self.last_index = Some(index);
         for op in &ops {
             self.learn_model(line, op)?;
         }
-        let state = self.processes.entry(process).or_insert(ProcessState {
-            time_ns: 0,
-            open: None,
-        });
+        let state = self.processes.entry(process).or_insert(ProcessState { time_ns: 0, open: None });
         if time_ns < state.time_ns {
             let previous_ns = state.time_ns;
-            return Err(HistoryError::TimeFalls {
-                line,
-                process,
-                time_ns,
-                previous_ns,
-            });
+            return Err(HistoryError::TimeFalls { line, process, time_ns, previous_ns });
         }
         state.time_ns = time_ns;
         let outcome = match kind {
             OperationKind::Invoke => {
                 if let Some(open) = state.open {
                     let open_line = self.transactions[open].line;
-                    return Err(HistoryError::StillOpen {
-                        line,
-                        process,
-                        open_line,
-                    });
+                    return Err(HistoryError::StillOpen { line, process, open_line });
                 }
                 state.open = Some(self.transactions.len());
                 return self.invoke(line, process, time_ns, ops);
@@ -276,18 +236,12 @@ impl HistoryBuilder {
             OperationKind::Fail => Outcome::Fail,
             OperationKind::Info => Outcome::Info,
         };
-        let open = state
-            .open
-            .take()
-            .ok_or(HistoryError::CompletionWithoutInvoke { line, process })?;
+        let open = state.open.take().ok_or(HistoryError::CompletionWithoutInvoke { line, process })?;
         let transaction = &mut self.transactions[open];
         let left_out = ops.is_empty() && outcome != Outcome::Ok;
         if !left_out {
             let same = ops.len() == transaction.ops.len()
-                && ops
-                    .iter()
-                    .zip(&transaction.ops)
-                    .all(|(a, b)| a.asks_the_same(b));
+                && ops.iter().zip(&transaction.ops).all(|(a, b)| a.asks_the_same(b));
             if !same {
                 let invoke_line = transaction.line;
                 return Err(HistoryError::OtherSteps { line, invoke_line });
@@ -317,25 +271,13 @@ impl HistoryBuilder {
                     Entry::Vacant(vacant) => _ = vacant.insert(line),
                     Entry::Occupied(first) => {
                         let other_line = *first.get();
-                        return Err(HistoryError::AppendedTwice {
-                            line,
-                            key,
-                            value,
-                            other_line,
-                        });
+                        return Err(HistoryError::AppendedTwice { line, key, value, other_line });
                     }
                 }
             }
         }
         let outcome = Outcome::Info;
-        self.transactions.push(Transaction {
-            process,
-            start_ns,
-            finish_ns: None,
-            outcome,
-            line,
-            ops,
-        });
+        self.transactions.push(Transaction { process, start_ns, finish_ns: None, outcome, line, ops });
         Ok(())
     }
 
@@ -343,19 +285,12 @@ impl HistoryBuilder {
         let model = match op {
             MicroOp::Append { .. } | MicroOp::ReadList { .. } => Model::Lists,
             MicroOp::ReadRegister { value: None, .. } => return Ok(()),
-            MicroOp::Write { .. } | MicroOp::ReadRegister { .. } | MicroOp::Scan { .. } => {
-                Model::Registers
-            }
+            MicroOp::Write { .. } | MicroOp::ReadRegister { .. } | MicroOp::Scan { .. } => Model::Registers,
         };
         match self.model {
             None => self.model = Some((model, line)),
             Some((other, other_line)) if other != model => {
-                return Err(HistoryError::MixedModels {
-                    line,
-                    model,
-                    other_line,
-                    other,
-                });
+                return Err(HistoryError::MixedModels { line, model, other_line, other });
             }
             Some(_) => {}
         }
@@ -375,9 +310,7 @@ impl HistoryBuilder {
                     if let MicroOp::ReadRegister { key, value: None } = *op {
                         *op = MicroOp::ReadList { key, list: None };
                     }
-                    if let MicroOp::ReadList {
-                        list: list @ None, ..
-                    } = op
+                    if let MicroOp::ReadList { list: list @ None, .. } = op
                         && known
                     {
                         *list = Some(Vec::new());
@@ -385,9 +318,6 @@ impl HistoryBuilder {
                 }
             }
         }
-        Ok(History {
-            model,
-            transactions: self.transactions,
-        })
+        Ok(History { model, transactions: self.transactions })
     }
 }

@@ -25,10 +25,7 @@ pub struct HistoryWriter<W> {
 impl<W: Write> HistoryWriter<W> {
     /// Writes to `output`, which should be buffered.
     pub fn new(output: W) -> Self {
-        Self {
-            output,
-            next_index: 0,
-        }
+        Self { output, next_index: 0 }
     }
 
     /// A transaction begins; what `ops` have read, if anything, is left out.
@@ -43,8 +40,7 @@ impl<W: Write> HistoryWriter<W> {
         ops: &[MicroOp],
     ) -> io::Result<()> {
         let value = ops.iter().map(MicroOp::unread).collect();
-        self.line(OperationKind::Invoke, process, time_ns, f, value)
-            .map(|_| ())
+        self.line(OperationKind::Invoke, process, time_ns, f, value).map(|_| ())
     }
 
     /// The open transaction of `process` ends; `ops` hold what it read.
@@ -59,8 +55,7 @@ impl<W: Write> HistoryWriter<W> {
         outcome: Outcome,
         ops: Vec<MicroOp>,
     ) -> io::Result<()> {
-        self.line(outcome.into(), process, time_ns, f, ops)
-            .map(|_| ())
+        self.line(outcome.into(), process, time_ns, f, ops).map(|_| ())
     }
 
     fn line(
@@ -72,14 +67,7 @@ impl<W: Write> HistoryWriter<W> {
         value: Vec<MicroOp>,
     ) -> io::Result<()> {
         let f = Cow::Borrowed(f);
-        let operation = Operation {
-            index: self.next_index,
-            kind,
-            process,
-            time_ns,
-            f,
-            value,
-        };
+        let operation = Operation { index: self.next_index, kind, process, time_ns, f, value };
         serde_json::to_writer(&mut self.output, &operation)?;
         self.output.write_all(b"\n")?;
         self.next_index += 1;
@@ -136,13 +124,7 @@ impl Recorder {
     /// The recorder of a worker that is the only one named `process`.
     #[must_use]
     pub fn new(process: Process, f: &'static str) -> Self {
-        Self {
-            process,
-            f,
-            attempts: Vec::new(),
-            ops: Vec::new(),
-            open_start_ns: None,
-        }
+        Self { process, f, attempts: Vec::new(), ops: Vec::new(), open_start_ns: None }
     }
 
     fn ops_end(&self) -> usize {
@@ -170,21 +152,13 @@ impl Recorder {
     pub fn finish(&mut self, outcome: Outcome, finish_ns: u64) {
         let start_ns = self.open_start_ns.take().unwrap_or(finish_ns);
         let finish = Some((outcome, finish_ns));
-        self.attempts.push(Attempt {
-            start_ns,
-            finish,
-            ops_end: self.ops.len(),
-        });
+        self.attempts.push(Attempt { start_ns, finish, ops_end: self.ops.len() });
     }
 
     /// The attempts for good; one still open, which may have had effects, stays without an end.
     fn close(mut self) -> Self {
         if let Some(start_ns) = self.open_start_ns.take() {
-            self.attempts.push(Attempt {
-                start_ns,
-                finish: None,
-                ops_end: self.ops.len(),
-            });
+            self.attempts.push(Attempt { start_ns, finish: None, ops_end: self.ops.len() });
         }
         self
     }
@@ -211,11 +185,7 @@ impl Cursor {
     fn next_line(&self) -> Option<(u64, bool)> {
         match &self.open {
             Some((_, finish_ns, _)) => Some((*finish_ns, true)),
-            None => self
-                .attempts
-                .as_slice()
-                .first()
-                .map(|attempt| (attempt.start_ns, false)),
+            None => self.attempts.as_slice().first().map(|attempt| (attempt.start_ns, false)),
         }
     }
 }
@@ -255,9 +225,7 @@ pub fn merge_recorders<W: Write>(
             cursor.ops_start = attempt.ops_end;
             let ops: Vec<MicroOp> = cursor.ops.by_ref().take(count).collect();
             writer.invoke(process, attempt.start_ns, f, &ops)?;
-            cursor.open = attempt
-                .finish
-                .map(|(outcome, finish_ns)| (outcome, finish_ns, ops));
+            cursor.open = attempt.finish.map(|(outcome, finish_ns)| (outcome, finish_ns, ops));
         }
         if let Some(line) = cursor.next_line() {
             next.push(Reverse((line, place)));
