@@ -29,11 +29,12 @@ use args::{Bench, Cli, Command};
 use clap::Parser;
 use clap::error::ErrorKind;
 use error::Failure;
+use noonmark_workloads::alloc::Counting;
 use std::io::Write;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     match run() {

@@ -11,7 +11,8 @@
 use crate::args::{Access, Bench, Groups, Index, Updates, Workload};
 use crate::error::Failure;
 use crate::machine;
-use std::path::{Path, PathBuf};
+use noonmark_workloads::ycsb::Properties;
+use std::path::PathBuf;
 
 /// The baseline's name among the protocols.
 pub const BASELINE: &str = "mutex";
@@ -33,8 +34,8 @@ pub struct RunSpec {
     pub rows: Option<u64>,
     pub theta: Option<f64>,
     pub warehouses: Option<u32>,
-    /// The workload's properties under YCSB's names; later ones win.
-    pub properties: Vec<(String, String)>,
+    /// The workload's properties under YCSB's names.
+    pub properties: Properties,
     pub allocations: bool,
     pub history: Option<PathBuf>,
 }
@@ -199,39 +200,19 @@ fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The properties of the file, then those of the command line.
-fn properties(args: &Bench) -> Result<Vec<(String, String)>, Failure> {
-    let mut all = match &args.properties {
-        Some(file) => property_file(file)?,
-        None => Vec::new(),
-    };
-    all.extend(args.property.iter().cloned());
-    Ok(all)
-}
-
-fn property_file(file: &Path) -> Result<Vec<(String, String)>, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Failure::run(format!("cannot read the properties in {}: {e}", file.display())))?;
-    let mut all = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with(['#', '!']) {
-            continue;
-        }
-        match line.split_once(['=', ':']) {
-            Some((key, value)) if !key.trim().is_empty() => {
-                all.push((key.trim().into(), value.trim().into()))
-            }
-            _ => {
-                return Err(Failure::run(format!(
-                    "{}, line {}: '{line}' does not look like key=value",
-                    file.display(),
-                    number + 1
-                )));
-            }
-        }
+/// The properties of the file, and over them those of the command line.
+fn properties(args: &Bench) -> Result<Properties, Failure> {
+    let mut properties = Properties::new();
+    if let Some(file) = &args.properties {
+        let name = file.display();
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| Failure::run(format!("cannot read the properties in {name}: {e}")))?;
+        properties.read(&text).map_err(|e| Failure::run(format!("{name}: {e}")))?;
     }
-    Ok(all)
+    for (name, value) in &args.property {
+        properties.set(name, value);
+    }
+    Ok(properties)
 }
 
 /// Each given value, or once none.
@@ -287,16 +268,16 @@ mod tests {
     }
 
     #[test]
-    fn properties_of_the_command_line_come_after_those_of_the_file() {
+    fn properties_of_the_command_line_win_over_those_of_the_file() {
         let file = std::env::temp_dir().join(format!("noonmark-properties-{}", std::process::id()));
         std::fs::write(&file, "# a comment\nrecordcount = 10\n\nreadproportion=1\n").unwrap();
         let line = format!("noonmark bench ycsb -P {} -p recordcount=20", file.display());
         let properties = planned(&line).unwrap().remove(0).properties;
-        std::fs::write(&file, "recordcount\n").unwrap();
+        std::fs::write(&file, "=5\n").unwrap();
         let broken = planned(&line);
         std::fs::remove_file(&file).unwrap();
-        let expected = [("recordcount", "10"), ("readproportion", "1"), ("recordcount", "20")];
-        assert_eq!(properties, expected.map(|(k, v)| (k.to_string(), v.to_string())));
+        assert_eq!(properties.get("recordcount"), Some("20"));
+        assert_eq!(properties.get("readproportion"), Some("1"));
         assert!(matches!(broken, Err(Failure::Run(why)) if why.contains("line 1")));
         assert!(matches!(planned(&line), Err(Failure::Run(_))), "the file is gone");
     }

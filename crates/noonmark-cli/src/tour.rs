@@ -13,6 +13,7 @@ use crate::args::{Access, Bench, Groups, Updates, Workload};
 use crate::error::Failure;
 use crate::machine;
 use crate::plan::{self, RunSpec};
+use noonmark_workloads::ycsb::Properties;
 use std::time::Duration;
 
 /// All runs with their loading; ten seconds are left for the checks after the last run and for the page.
@@ -62,7 +63,7 @@ pub fn runs(args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         rows: None,
         theta: None,
         warehouses: None,
-        properties: Vec::new(),
+        properties: Properties::new(),
         allocations: false,
         history: None,
     };

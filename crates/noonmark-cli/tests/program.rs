@@ -90,8 +90,8 @@ fn files_that_cannot_be_read_or_written_are_status_1_before_anything_runs() {
     complains(&["check", &missing], 1, &[&missing, "cannot read"]);
     complains(&["check", &folder.path("")], 1, &["directory"]);
     complains(&["bench", "ycsb", "-P", &missing], 1, &[&missing, "cannot read"]);
-    let broken = folder.file("broken.properties", "recordcount=1\nnonsense\n");
-    complains(&["bench", "ycsb", "-P", &broken], 1, &["line 2", "nonsense"]);
+    let broken = folder.file("broken.properties", "recordcount=1\n=nonsense\n");
+    complains(&["bench", "ycsb", "-P", &broken], 1, &["line 2"]);
     for option in ["--json", "--html", "--history"] {
         let args = ["bench", "bank", "--protocol", "occ", "--threads", "1", option, &missing];
         complains(&args, 1, &[&missing, "cannot write"]);
