@@ -5,11 +5,25 @@
 //! global epoch is two ahead: the epoch only advances when every pinned slot has seen the current
 //! one, so by then no transaction is left that could have found it.
 //!
-//! Invariant: a slot pinned at `e` implies that the global epoch is `e` or `e + 1`.
+//! Why two, and why that is enough. Say a reader is pinned, and finds something that is retired at
+//! epoch `e`. Its fence then comes before the retirer's, or it would have seen that the thing was
+//! unlinked. An attempt to advance that did not see the pin had its own fence before the reader's,
+//! hence before the retirer's, so that it began at most at `e`: it may bring the epoch to `e + 1`. An
+//! attempt that did see the pin goes through only at the epoch of the pin, which the reader read
+//! before its fence, so at most `e`: again `e + 1`. The epoch does not reach `e + 2` until the reader
+//! lets go. (The pin may be stale: the epoch can move on between the pin's two steps. That only keeps
+//! the epoch from moving further.)
 //!
 //! Slots, not threads, are pinned: a session may move between threads, and simulated workers share
 //! one. A transaction that stays open keeps everything that was retired since; that is the price of
 //! reading without locks.
+//!
+//! Pinning and unpinning costs one full barrier, 7 ns where a memory access in cache costs 1 (x86-64;
+//! a swap instead of store and fence costs the same, and orders less on other machines). A commit
+//! takes a hundred times that.
+//!
+//! What it does not do: it does not find out by itself that something is unlinked, it counts no
+//! references, and it does not bound what a transaction that stays open holds back.
 
 use crate::sync::{AtomicU64, CachePadded, Mutex, Ordering, fence};
 use crate::time::SlotId;
@@ -35,7 +49,9 @@ impl Garbage {
     /// Garbage that `free(pointer, argument)` frees.
     ///
     /// # Safety
-    /// The call must be sound once, on any thread, when nobody refers to `pointer` any more.
+    /// The call must be sound once, on any thread, when nobody refers to `pointer` any more. Whoever
+    /// hands it to [`Limbo::retire`] must have unlinked what it frees before, so that it cannot be
+    /// found any more, and hand it to a limbo that goes with the epochs that its readers pin.
     pub unsafe fn new(pointer: *mut u8, argument: usize, free: unsafe fn(*mut u8, usize)) -> Self {
         Garbage { pointer, argument, free }
     }
@@ -68,12 +84,16 @@ impl Epochs {
     }
 
     /// Pins the slot: what it finds from now on stays readable until [`Epochs::unpin`].
+    ///
+    /// Not for a slot that is pinned: what it found before would no longer be protected.
     #[inline]
     pub fn pin(&self, slot: SlotId) {
+        debug_assert!(!self.is_pinned(slot), "a pinned slot must be unpinned before it is pinned anew");
         let epoch = self.global.load(Ordering::Relaxed);
-        self.pinned[slot.index()].store(epoch, Ordering::Relaxed);
-        // The pin must be visible to whoever advances the epoch before any pointer is loaded. If
-        // the epoch advanced in between, we are pinned one behind, which only delays others.
+        // Release: who sees this pin sees that reads under an earlier pin of the slot are over, as if
+        // it had seen the unpinning. The pin must be visible to whoever advances the epoch before
+        // any pointer is loaded: that is the fence.
+        self.pinned[slot.index()].store(epoch, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
@@ -95,7 +115,9 @@ impl Epochs {
 
     /// Advances the epoch if every pinned slot has seen the current one.
     fn try_advance(&self) -> u64 {
-        let epoch = self.global.load(Ordering::Relaxed);
+        // Acquire: what allowed the epoch to come this far comes before what we free on the strength
+        // of it, even if we advance it no further ourselves.
+        let epoch = self.global.load(Ordering::Acquire);
         // Pairs with the fence in `pin`: a pin that we do not see below loads its pointers after
         // everything that was unlinked before this.
         fence(Ordering::SeqCst);
@@ -126,7 +148,8 @@ impl Drop for Epochs {
 /// What one session has retired and not yet freed.
 #[derive(Debug, Default)]
 pub struct Limbo {
-    /// Oldest first; epochs never decrease.
+    /// Oldest first; epochs never decrease, and none is earlier than that in which its garbage was
+    /// unlinked.
     retired: VecDeque<(u64, Garbage)>,
     since_collect: usize,
 }
@@ -164,9 +187,11 @@ impl Limbo {
         self.since_collect = 0;
         let now = epochs.try_advance();
         if let Ok(mut orphans) = epochs.orphans.try_lock() {
+            // Retired anew: later than need be, and in order. The epoch is read under the lock: it is
+            // then no earlier than that of any orphan. `now` may be, if the epoch has moved since.
+            let anew = epochs.global.load(Ordering::Relaxed);
             for (_, garbage) in orphans.drain(..) {
-                // Retired anew: later than need be, and in order.
-                self.retired.push_back((now, garbage));
+                self.retired.push_back((anew, garbage));
             }
         }
         while self.retired.front().is_some_and(|(epoch, _)| epoch + 2 <= now) {
@@ -186,8 +211,89 @@ impl Limbo {
 impl Drop for Limbo {
     fn drop(&mut self) {
         debug_assert!(
-            self.retired.is_empty(),
+            self.retired.is_empty() || std::thread::panicking(),
             "a limbo must be abandoned to its epochs before it is dropped"
         );
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Garbage that counts when it is freed.
+    fn counted(freed: &Arc<AtomicUsize>) -> Garbage {
+        unsafe fn free(pointer: *mut u8, argument: usize) {
+            // SAFETY: the pointer was made of an `Arc` below, and this is called once.
+            let freed = unsafe { Arc::from_raw(pointer.cast_const().cast::<AtomicUsize>()) };
+            freed.fetch_add(argument, Ordering::Relaxed);
+        }
+        let pointer = Arc::into_raw(freed.clone()).cast_mut().cast();
+        // SAFETY: the pointer owns a count of the `Arc`, which any thread may drop.
+        unsafe { Garbage::new(pointer, 1, free) }
+    }
+
+    fn slot(index: usize) -> SlotId {
+        SlotId::new(index).unwrap()
+    }
+
+    #[test]
+    fn garbage_waits_for_two_epochs_and_for_pins() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let count = || freed.load(Ordering::Relaxed);
+        let (epochs, mut limbo) = (Epochs::new(2), Limbo::new());
+        epochs.pin(slot(1));
+        assert!(epochs.is_pinned(slot(1)) && !epochs.is_pinned(slot(0)));
+        limbo.retire(&epochs, counted(&freed));
+        for _ in 0..5 {
+            limbo.collect(&epochs);
+        }
+        assert_eq!((epochs.current(), limbo.len(), count()), (2, 1, 0), "one step ahead of the pin");
+        epochs.unpin(slot(1));
+        epochs.pin(slot(1));
+        limbo.collect(&epochs);
+        assert_eq!((epochs.current(), limbo.is_empty(), count()), (3, true, 1), "a later pin saw no more");
+        epochs.unpin(slot(1));
+    }
+
+    #[test]
+    fn retiring_frees_as_it_goes() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let (epochs, mut limbo) = (Epochs::new(4), Limbo::new());
+        for i in 0..100 * COLLECT_EVERY {
+            epochs.pin(slot(i % 4));
+            limbo.retire(&epochs, counted(&freed));
+            epochs.unpin(slot(i % 4));
+            assert!(limbo.len() <= 4 * COLLECT_EVERY);
+        }
+        limbo.abandon(&epochs);
+        assert!(limbo.is_empty());
+        drop(epochs);
+        assert_eq!(freed.load(Ordering::Relaxed), 100 * COLLECT_EVERY, "each once");
+        assert_eq!(Arc::strong_count(&freed), 1);
+    }
+
+    #[test]
+    fn orphans_are_taken_over() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let (epochs, mut ended, mut limbo) = (Epochs::new(1), Limbo::new(), Limbo::new());
+        ended.retire(&epochs, counted(&freed));
+        ended.abandon(&epochs);
+        limbo.collect(&epochs);
+        assert_eq!((limbo.len(), freed.load(Ordering::Relaxed)), (1, 0));
+        limbo.collect(&epochs);
+        limbo.collect(&epochs);
+        assert_eq!((limbo.len(), freed.load(Ordering::Relaxed)), (0, 1));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "must be unpinned")]
+    fn a_pin_does_not_replace_a_pin() {
+        let epochs = Epochs::new(1);
+        epochs.pin(slot(0));
+        epochs.pin(slot(0));
     }
 }

@@ -3,7 +3,11 @@
 //! A host gives the rules what they may not take from the system: time, randomness, and waiting.
 //! And the rules tell it what a simulator must know: which logical cache line they are about to
 //! touch, and how. [`Threads`], the default, runs transactions on the threads that call them; its
-//! [`Host::touch`] is empty and vanishes when compiled.
+//! [`Host::touch`] is empty and vanishes when compiled (`scripts/host-costs-nothing` compares the
+//! instructions).
+//!
+//! What it does not do: a host knows no protocol and no record, and it decides nothing but *when*. A
+//! rule that is asked again by another host answers the same.
 
 use crate::sync::thread;
 use std::task::{Poll, Waker};
@@ -48,7 +52,10 @@ pub trait Host: Send + Sync + 'static {
     fn spin(&self, turn: u32);
 
     /// Polls until ready, sleeping in between until the waker given to `poll` is woken. `None` once
-    /// `deadline_ns` has passed.
+    /// `deadline_ns` (in terms of [`Host::now_ns`]) has passed; `poll` has said *pending* since.
+    ///
+    /// It may poll without having been woken. After `None` the waker may still lie where `poll` left
+    /// it: the caller takes it back.
     fn block_on<T>(&self, deadline_ns: Option<u64>, poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T>;
 
     /// Sleeps for about this long.
@@ -73,6 +80,7 @@ impl Default for Threads {
 
 impl Threads {
     /// Seeds are derived from this one. Which thread draws which is up to the system.
+    #[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
     pub fn with_seed(seed: u64) -> Self {
         Threads { began: std::time::Instant::now(), seeds: std::sync::atomic::AtomicU64::new(seed) }
     }
@@ -90,6 +98,7 @@ impl std::task::Wake for ThreadWaker {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
 impl Host for Threads {
     fn now_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -120,18 +129,17 @@ impl Host for Threads {
     fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
         let waker = Waker::from(std::sync::Arc::new(ThreadWaker(thread::current())));
         loop {
+            // Before the poll, so that the last poll comes after the deadline.
+            let now_ns = deadline_ns.map(|_| self.now_ns());
             if let Poll::Ready(value) = poll(&waker) {
                 return Some(value);
             }
-            match deadline_ns {
-                None => thread::park(),
-                Some(deadline) => {
-                    let now = self.now_ns();
-                    if now >= deadline {
-                        return None;
-                    }
-                    park_for(deadline - now);
-                }
+            // An unparking that came since the poll makes the parking return at once, and so may one
+            // that was meant for an earlier wait of this thread.
+            match (deadline_ns, now_ns) {
+                (Some(deadline), Some(now)) if now >= deadline => return None,
+                (Some(deadline), Some(now)) => park_for(deadline - now),
+                _ => thread::park(),
             }
         }
     }
@@ -159,6 +167,7 @@ impl Host for Threads {
 }
 
 #[cfg(not(any(loom, shuttle)))]
+#[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
 fn park_for(duration_ns: u64) {
     thread::park_timeout(std::time::Duration::from_nanos(duration_ns));
 }
@@ -170,6 +179,7 @@ fn park_for(_: u64) {
 }
 
 #[cfg(not(any(loom, shuttle)))]
+#[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
 fn sleep_for(duration_ns: u64) {
     thread::sleep(std::time::Duration::from_nanos(duration_ns));
 }
@@ -177,4 +187,92 @@ fn sleep_for(duration_ns: u64) {
 #[cfg(any(loom, shuttle))]
 fn sleep_for(_: u64) {
     thread::yield_now();
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn a_wait_ends_at_its_deadline_and_not_before() {
+        let host = Threads::default();
+        let deadline_ns = host.now_ns() + 2_000_000;
+        let mut polls = 0;
+        let outcome: Option<()> = host.block_on(Some(deadline_ns), |_| {
+            polls += 1;
+            Poll::Pending
+        });
+        assert_eq!(outcome, None);
+        assert!(host.now_ns() >= deadline_ns);
+        assert!(polls >= 2, "asked once more at the end");
+    }
+
+    #[test]
+    fn what_is_ready_is_taken_though_the_deadline_has_passed() {
+        let host = Threads::default();
+        assert_eq!(host.block_on(Some(0), |_| Poll::Ready(3)), Some(3));
+        assert_eq!(host.block_on(Some(0), |_| Poll::<()>::Pending), None);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the other thread is no transaction")]
+    fn a_waiting_thread_is_woken_by_another() {
+        let host = Threads::default();
+        // Whether it is time, and who asked to be told.
+        let shared = Arc::new(Mutex::new((false, None::<Waker>)));
+        let other = shared.clone();
+        let waking = std::thread::spawn(move || {
+            loop {
+                let mut state = other.lock().unwrap();
+                if let Some(waker) = state.1.take() {
+                    state.0 = true;
+                    drop(state);
+                    waker.wake_by_ref();
+                    return;
+                }
+                drop(state);
+                std::thread::yield_now();
+            }
+        });
+        let woken = host.block_on(None, |waker| {
+            let mut state = shared.lock().unwrap();
+            if state.0 {
+                return Poll::Ready(());
+            }
+            state.1 = Some(waker.clone());
+            Poll::Pending
+        });
+        assert_eq!(woken, Some(()));
+        waking.join().unwrap();
+    }
+
+    #[test]
+    fn seeds_differ_from_call_to_call_and_repeat_from_host_to_host() {
+        let draw = |host: &Threads| (0..1000).map(|_| host.seed()).collect::<Vec<_>>();
+        let host = Threads::with_seed(1);
+        let (first, more) = (draw(&host), draw(&host));
+        assert_eq!(first, draw(&Threads::with_seed(1)));
+        let distinct: std::collections::HashSet<_> = first.iter().chain(&more).collect();
+        assert_eq!(distinct.len(), 2000);
+    }
+
+    #[test]
+    fn time_never_goes_back_and_sleeps_last() {
+        let host = Threads::default();
+        for duration_ns in [0, 1_000, 100_000] {
+            let before = host.now_ns();
+            host.sleep_ns(duration_ns);
+            assert!(host.now_ns() >= before + duration_ns);
+        }
+    }
+
+    #[test]
+    fn a_caller_keeps_its_hint() {
+        let host = Threads::default();
+        let mine = host.caller_hint();
+        assert_eq!(mine, Threads::default().caller_hint());
+        let theirs = std::thread::spawn(move || host.caller_hint()).join().unwrap();
+        assert_ne!(mine, theirs);
+    }
 }

@@ -21,6 +21,8 @@ pub mod room;
 pub mod slots;
 pub mod step;
 pub mod sync;
+#[cfg(loom)]
+mod sync_loom;
 pub mod time;
 pub mod word;
 

@@ -4,8 +4,17 @@
 //! to leave. Readers of different words do not meet; a writer looks at all words.
 //!
 //! The protocol with the [version word](crate::word) is Dekker's: a reader *enters, then looks for a
-//! write lock*; a writer *takes the write lock, then looks for readers*. All four steps are
-//! sequentially consistent, so at least one sees the other; if both do, the reader leaves again.
+//! write lock* (by [`VersionWord::load_seq_cst`](crate::VersionWord::load_seq_cst)); a writer *takes
+//! the write lock, then looks for readers*. All four steps are sequentially consistent, so at least
+//! one sees the other; if both do, the reader leaves again.
+//!
+//! A writer that waits for readers to leave *registers in the waiting room, marks, and looks again*;
+//! a reader *leaves, and if it finds the mark, wakes*. Both change one word in atomic steps, so that
+//! either the leaving finds the mark or the look finds the reader gone; no ordering beyond that is
+//! asked for.
+//!
+//! What it does not do: it counts nothing. A slot is in or out; a transaction that reads a group
+//! twice enters once, and must know that it leaves once.
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::SlotId;
@@ -35,6 +44,8 @@ impl<'a> Readers<'a> {
     }
 
     /// Enters; false if the slot was in already (and stays in once).
+    ///
+    /// *Sequentially consistent*: the reader's half of the Dekker pattern.
     #[inline]
     pub fn enter(&self, slot: SlotId) -> bool {
         let (word, bit) = Self::place(slot);
@@ -49,14 +60,19 @@ impl<'a> Readers<'a> {
     }
 
     /// Leaves, and tells whether a writer waits for readers to leave and must be woken.
+    ///
+    /// *Release*: the reader's copies come before whatever a writer does that finds it gone.
     #[inline]
     #[must_use = "those who wait must be woken"]
     pub fn leave(&self, slot: SlotId) -> bool {
         let (word, bit) = Self::place(slot);
-        self.0[word].fetch_and(!bit, Ordering::SeqCst) & WAITERS != 0
+        self.0[word].fetch_and(!bit, Ordering::Release) & WAITERS != 0
     }
 
-    /// The slots that are in, except one.
+    /// The slots that are in, except one. Each word is looked at when the iterator comes to it.
+    ///
+    /// *Sequentially consistent*: the writer's half of the Dekker pattern; and so an acquire of what
+    /// those did who have left.
     #[inline]
     pub fn others(&self, except: SlotId) -> impl Iterator<Item = SlotId> + 'a {
         let (own_word, own_bit) = Self::place(except);
@@ -78,18 +94,20 @@ impl<'a> Readers<'a> {
 
     /// Asks those who are in to say so when they leave. The caller has registered in the waiting
     /// room before, and looks once more at [`Readers::others`] after.
+    ///
+    /// *Relaxed*: the look after is of the same words. See the module's page.
     pub fn mark_waiters(&self) {
         for word in self.0 {
-            word.fetch_or(WAITERS, Ordering::SeqCst);
+            word.fetch_or(WAITERS, Ordering::Relaxed);
         }
     }
 
     /// Takes the request back. Only the holder of the write lock marks, so nobody else's request
-    /// can be lost.
+    /// can be lost. *Relaxed*, for the same reason: holders come one after the other.
     pub fn clear_waiters(&self) {
         for word in self.0 {
             if word.load(Ordering::Relaxed) & WAITERS != 0 {
-                word.fetch_and(!WAITERS, Ordering::SeqCst);
+                word.fetch_and(!WAITERS, Ordering::Relaxed);
             }
         }
     }

@@ -7,6 +7,14 @@
 //! A transaction begins (*running*) and ends (*idle*) by plain stores to its own line. Others may
 //! *wound* it while it runs, by compare-and-swap, naming its sequence number so that a wound never
 //! hits the slot's next transaction; past its commit point (*committing*) it cannot be wounded.
+//!
+//! A victim that waits must be woken, or it would sleep through its wound. So it *says what it waits
+//! for and registers in the [waiting room](crate::room), then looks for a wound, then sleeps*; the
+//! other *wounds, then looks for what the victim waits for, then wakes*. All looks and sayings are
+//! sequentially consistent: at least one sees the other.
+//!
+//! What it does not do: it keeps no list of what a transaction holds, and nothing here outlives the
+//! process. A transaction that was wounded must find out for itself, and let go.
 
 use crate::sync::{AtomicBool, AtomicU64, CachePadded, Ordering};
 use crate::time::{Age, SlotId, Timestamp, TxnId};
@@ -16,22 +24,33 @@ const RUNNING: u64 = 1;
 const WOUNDED: u64 = 2;
 const COMMITTING: u64 = 3;
 
+/// As many bits of a sequence number as a [`TxnId`] has, so that both wrap together.
+#[inline]
+const fn status(sequence: u64, state: u64) -> u64 {
+    (sequence & Timestamp::MAX.ticks()) << 2 | state
+}
+
 /// How many of a slot's last commits can still be told by their time.
+#[cfg(not(loom))]
 const REMEMBERED: usize = 64;
+/// Loom tracks each atomic: few enough to explore.
+#[cfg(loom)]
+const REMEMBERED: usize = 2;
 
 /// One slot of a database.
 #[derive(Debug)]
 pub struct Slot {
-    /// Held by a session. Taken and given back by compare-and-swap.
+    /// Held by a session. Taken by compare-and-swap, given back by a store.
     in_use: AtomicBool,
     /// See the module's diagram. Written by the holder, and by those who wound it.
     status: AtomicU64,
-    /// When the transaction first began, or [`Age::YOUNGEST`] while nobody has asked.
+    /// When the transaction first began, or [`Age::YOUNGEST`] if its protocol has no ages.
     age: AtomicU64,
     /// The [`crate::WaitFor`] that the transaction waits for, or 0.
     waiting_for: AtomicU64,
-    /// Sequence number and low bits of the commit time of the last writing commits, so that an abort
-    /// can name the transaction that wrote a version. A hint: written relaxed, checked when read.
+    /// Low halves of the commit time and the sequence number of the last writing commits, so that an
+    /// abort can name the transaction that wrote a version. A hint, for people: it is overwritten by
+    /// later commits, and a time that differs by a multiple of 2^32 is taken for the same.
     recent: [AtomicU64; REMEMBERED],
 }
 
@@ -46,13 +65,17 @@ impl Slot {
         }
     }
 
-    /// Takes the slot for a session, if it is free.
+    /// Takes the slot for a session, if it is free. *Acquire*: sees all that its last holder left.
     pub fn try_claim(&self) -> bool {
-        !self.in_use.load(Ordering::Relaxed) && !self.in_use.swap(true, Ordering::Acquire)
+        // The load spares the line of a slot that is taken; it may be stale, and then misses a slot
+        // that has just become free.
+        !self.in_use.load(Ordering::Relaxed)
+            && self.in_use.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Gives the slot back. *Release*: the next holder sees all that this one left.
     pub fn release(&self) {
+        debug_assert!(self.in_use.load(Ordering::Relaxed), "a slot is given back by its holder, once");
         self.in_use.store(false, Ordering::Release);
     }
 
@@ -64,16 +87,20 @@ impl Slot {
     /// A transaction with this sequence number begins. *Release*: its age is seen with it.
     #[inline]
     pub fn begin(&self, sequence: u64) {
-        self.status.store(sequence << 2 | RUNNING, Ordering::Release);
+        self.status.store(status(sequence, RUNNING), Ordering::Release);
     }
 
     /// It has ended, one way or the other, and holds nothing any more.
     #[inline]
     pub fn end(&self, sequence: u64) {
-        self.status.store(sequence << 2 | IDLE, Ordering::Release);
+        self.status.store(status(sequence, IDLE), Ordering::Release);
     }
 
-    /// Sets the age of the transaction that runs here.
+    /// Sets the age of the transaction that runs here, before it begins.
+    ///
+    /// An age that were only set at the first conflict could be published too late: two transactions
+    /// would each take the other for the younger, and wait for each other. Set before the first lock
+    /// is taken, it is seen by whoever sees the lock.
     #[inline]
     pub fn set_age(&self, age: Age) {
         self.age.store(age.bits(), Ordering::Release);
@@ -92,20 +119,24 @@ impl Slot {
     }
 
     /// Passes the commit point, after which no wound counts. False: it was wounded before.
+    ///
+    /// This and the wound are compare-and-swaps from the same state, so exactly one succeeds.
     #[inline]
     pub fn try_commit(&self, sequence: u64) -> bool {
         self.status
             .compare_exchange(
-                sequence << 2 | RUNNING,
-                sequence << 2 | COMMITTING,
+                status(sequence, RUNNING),
+                status(sequence, COMMITTING),
                 Ordering::SeqCst,
                 Ordering::Relaxed,
             )
             .is_ok()
     }
 
-    /// Says what the transaction waits for (0: nothing). *Sequentially consistent*: one half of a
-    /// Dekker pattern with [`Slots::wound`]; the waiter looks for a wound after this.
+    /// Says what the transaction waits for: a [`crate::WaitFor::key`], or 0 for nothing.
+    ///
+    /// *Sequentially consistent*: one half of a Dekker pattern with [`Slots::wound`]. The waiter
+    /// says so and registers in the waiting room, in either order, and looks for a wound after both.
     pub fn set_waiting_for(&self, key: u64) {
         self.waiting_for.store(key, Ordering::SeqCst);
     }
@@ -114,7 +145,8 @@ impl Slot {
     #[inline]
     pub fn remember_commit(&self, time: Timestamp, sequence: u64) {
         let entry = (time.ticks() & 0xffff_ffff) << 32 | sequence & 0xffff_ffff;
-        self.recent[time.ticks() as usize % REMEMBERED].store(entry, Ordering::Relaxed);
+        // Release: whoever sees the entry sees that the slot has come as far as this sequence number.
+        self.recent[time.ticks() as usize % REMEMBERED].store(entry, Ordering::Release);
     }
 }
 
@@ -151,7 +183,7 @@ impl Slots {
     /// A free one, looked for from `hint` on, now claimed.
     pub fn claim(&self, hint: usize) -> Option<SlotId> {
         let count = self.0.len();
-        (0..count).map(|i| (hint + i) % count).find(|&i| self.0[i].try_claim()).and_then(SlotId::new)
+        (0..count).map(|i| (hint % count + i) % count).find(|&i| self.0[i].try_claim()).and_then(SlotId::new)
     }
 
     /// The transaction that runs in a slot, if one does.
@@ -160,7 +192,9 @@ impl Slots {
         (status & 3 != IDLE).then(|| TxnId::new(slot, status >> 2))
     }
 
-    /// The age of a transaction, as far as it still runs; a finished one has let go, or is about to.
+    /// The age of a transaction, as far as it still runs. If it is over, this may be the age of the
+    /// slot's next one, which does no harm: whoever goes by it and waits finds that the lock was let
+    /// go, and whoever goes by it and wounds names a transaction that is over.
     pub fn age_of(&self, txn: TxnId) -> Age {
         self.0.get(txn.slot().index()).map_or(Age::YOUNGEST, |slot| slot.age())
     }
@@ -168,15 +202,12 @@ impl Slots {
     /// Tells a transaction to abort.
     pub fn wound(&self, txn: TxnId) -> Wound {
         let slot = self.get(txn.slot());
-        let running = txn.sequence() << 2 | RUNNING;
-        match slot.status.compare_exchange(
-            running,
-            txn.sequence() << 2 | WOUNDED,
-            Ordering::SeqCst,
-            Ordering::SeqCst,
-        ) {
+        let running = status(txn.sequence(), RUNNING);
+        let wounded = status(txn.sequence(), WOUNDED);
+        match slot.status.compare_exchange(running, wounded, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => {}
-            Err(now) if now == txn.sequence() << 2 | WOUNDED => {}
+            // Somebody else's wound; but whether they have woken the victim yet, we cannot know.
+            Err(now) if now == wounded => {}
             Err(_) => return Wound::TooLate,
         }
         let key = slot.waiting_for.load(Ordering::SeqCst);
@@ -186,7 +217,7 @@ impl Slots {
     /// The transaction of `slot` that committed writes at `time`, if it is remembered.
     pub fn writer_of(&self, slot: SlotId, time: Timestamp) -> Option<TxnId> {
         let slot_state = self.0.get(slot.index())?;
-        let entry = slot_state.recent[time.ticks() as usize % REMEMBERED].load(Ordering::Relaxed);
+        let entry = slot_state.recent[time.ticks() as usize % REMEMBERED].load(Ordering::Acquire);
         if entry == 0 || entry >> 32 != time.ticks() & 0xffff_ffff {
             return None;
         }
@@ -234,5 +265,71 @@ mod tests {
         assert_eq!(slots.writer_of(id, Timestamp::new(118 + 64)), None);
         slot.remember_commit(Timestamp::new(119), 0xffff_fff0);
         assert_eq!(slots.writer_of(id, Timestamp::new(119)), Some(TxnId::new(id, 0xffff_fff0)));
+    }
+
+    #[test]
+    fn the_writer_of_a_version_is_told_across_the_wrap_of_what_is_remembered() {
+        let slots = Slots::new(1);
+        let id = slots.claim(0).unwrap();
+        let slot = slots.get(id);
+        // The low half of the sequence number wraps between the commit and the question.
+        slot.begin(0xffff_ffff);
+        slot.remember_commit(Timestamp::new(7), 0xffff_ffff);
+        slot.end(0xffff_ffff);
+        slot.begin(1 << 32);
+        assert_eq!(slots.writer_of(id, Timestamp::new(7)), Some(TxnId::new(id, 0xffff_ffff)));
+        // Another time in the same place, and times that nobody wrote.
+        slot.remember_commit(Timestamp::new(7 + 64), 1 << 32);
+        assert_eq!(slots.writer_of(id, Timestamp::new(7)), None);
+        assert_eq!(slots.writer_of(id, Timestamp::ZERO), None);
+        assert_eq!(slots.writer_of(SlotId::NOBODY, Timestamp::new(7)), None);
+        // A number that the slot has not come to is no transaction's.
+        let fresh = Slots::new(1);
+        fresh.get(id).remember_commit(Timestamp::new(7), 3);
+        assert_eq!(fresh.writer_of(id, Timestamp::new(7)), None);
+    }
+
+    #[test]
+    fn sequence_numbers_wrap_with_the_ids() {
+        let slots = Slots::new(1);
+        let id = slots.claim(0).unwrap();
+        let slot = slots.get(id);
+        let beyond = (1 << crate::time::TIME_BITS) + 4;
+        slot.begin(beyond);
+        assert_eq!((slot.sequence(), slots.running(id)), (4, Some(TxnId::new(id, beyond))));
+        assert_eq!(slots.wound(TxnId::new(id, beyond)), Wound::Told(None));
+        slot.end(beyond);
+        slot.begin(beyond + 1);
+        assert!(slot.try_commit(beyond + 1));
+    }
+
+    #[test]
+    fn slots_are_claimed_from_the_hint_on_and_given_back() {
+        let slots = Slots::new(3);
+        let claimed: Vec<_> = (0..4).map(|_| slots.claim(2).map(SlotId::index)).collect();
+        assert_eq!(claimed, [Some(2), Some(0), Some(1), None]);
+        slots.get(SlotId::new(0).unwrap()).release();
+        assert_eq!(slots.claim(usize::MAX), SlotId::new(0));
+        assert_eq!(Slots::new(0).claim(0), None);
+        assert_eq!(Slots::new(usize::MAX).count(), SlotId::LIMIT);
+        assert_eq!(slots.running(SlotId::NOBODY), None);
+        assert_eq!(slots.age_of(TxnId::new(SlotId::NOBODY, 0)), Age::YOUNGEST);
+    }
+
+    #[test]
+    fn a_wound_tells_where_the_victim_waits() {
+        let slots = Slots::new(1);
+        let id = slots.claim(0).unwrap();
+        let slot = slots.get(id);
+        slot.begin(1);
+        let on = crate::WaitFor::release_of(&slots);
+        slot.set_waiting_for(on.key() as u64);
+        let txn = TxnId::new(id, 1);
+        assert_eq!(slots.wound(txn), Wound::Told(Some(on)));
+        assert_eq!(slots.wound(txn), Wound::Told(Some(on)), "whoever wounds too may have to wake");
+        slot.set_waiting_for(0);
+        assert_eq!(slots.wound(txn), Wound::Told(None));
+        slot.end(1);
+        assert_eq!((slots.wound(txn), slots.running(id)), (Wound::TooLate, None));
     }
 }

@@ -18,6 +18,30 @@ pub enum Step<T, C> {
     Abort(C),
 }
 
+impl<T, C> Step<T, C> {
+    /// The same answer, with what was granted turned into something else.
+    #[inline(always)]
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Step<U, C> {
+        match self {
+            Step::Ready(value) => Step::Ready(f(value)),
+            Step::Busy(conflict) => Step::Busy(conflict),
+            Step::Wait(on, conflict) => Step::Wait(on, conflict),
+            Step::Abort(conflict) => Step::Abort(conflict),
+        }
+    }
+
+    /// The same answer, with another question in place of what was granted.
+    #[inline(always)]
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Step<U, C>) -> Step<U, C> {
+        match self {
+            Step::Ready(value) => f(value),
+            Step::Busy(conflict) => Step::Busy(conflict),
+            Step::Wait(on, conflict) => Step::Wait(on, conflict),
+            Step::Abort(conflict) => Step::Abort(conflict),
+        }
+    }
+}
+
 /// What a transaction waits for: a place in memory whose holder will wake those who wait for it.
 ///
 /// Only a key into the [waiting room](crate::room); never dereferenced.

@@ -107,6 +107,12 @@ impl TxnId {
         self.0
     }
 
+    /// The next transaction of the same slot.
+    #[inline]
+    pub const fn next(self) -> Self {
+        TxnId::new(self.slot(), self.sequence() + 1)
+    }
+
     /// The slot that it runs in.
     #[inline]
     pub const fn slot(self) -> SlotId {
@@ -164,5 +170,46 @@ impl Age {
     #[inline]
     pub const fn is_older_than(self, other: Age) -> bool {
         self.0 < other.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_saturates_at_its_end() {
+        assert_eq!(Timestamp::new(u64::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::MAX.next(), Timestamp::MAX);
+        assert_eq!(Timestamp::new(Timestamp::MAX.ticks() - 1).next(), Timestamp::MAX);
+        assert_eq!(Timestamp::ZERO.next().ticks(), 1);
+    }
+
+    #[test]
+    fn slots_end_before_nobody() {
+        assert_eq!(SlotId::new(SlotId::LIMIT), None);
+        assert_eq!(SlotId::new(usize::MAX), None);
+        let last = SlotId::new(SlotId::LIMIT - 1).unwrap();
+        assert!(last < SlotId::NOBODY);
+        assert_eq!(SlotId::from_bits(u64::MAX), SlotId::NOBODY);
+    }
+
+    #[test]
+    fn sequence_numbers_wrap_within_their_slot() {
+        let slot = SlotId::new(9).unwrap();
+        let last = TxnId::new(slot, (1 << TIME_BITS) - 1);
+        assert_eq!((last.slot(), last.sequence()), (slot, (1 << TIME_BITS) - 1));
+        assert_eq!(TxnId::new(slot, 1 << TIME_BITS), TxnId::new(slot, 0));
+        assert_eq!(TxnId::from_bits(u64::MAX).bits() >> (SLOT_BITS + TIME_BITS), 0, "the flags stay clear");
+        assert_eq!(format!("{last} {last:?}"), "9/1125899906842623 TxnId(9/1125899906842623)");
+    }
+
+    #[test]
+    fn ages_are_ordered_by_beginning_then_by_slot() {
+        let [a, b] = [1, 2].map(|i| SlotId::new(i).unwrap());
+        assert!(Age::new(5, b).is_older_than(Age::new(6, a)));
+        assert!(Age::new(5, a).is_older_than(Age::new(5, b)));
+        assert!(!Age::new(5, a).is_older_than(Age::new(5, a)));
+        assert!(Age::new(u64::MAX, b).is_older_than(Age::YOUNGEST));
     }
 }

@@ -22,9 +22,50 @@
 //! ```
 //!
 //! A committed version's time only ever grows, so two versions of one group that are equal as words
-//! are the same version: no ABA.
+//! are the same version: no ABA. This asks two things of the holder: a holder that commits leaves a
+//! later time than it found, and one that has begun to install no longer puts the old version back.
+//!
+//! # Which memory orderings, and why
+//!
+//! *The value beside the word* is a seqlock. A writer does
+//!
+//! ```text
+//! try_lock; fence_before_install; relaxed stores of the value (or a release store of a pointer); unlock
+//! ```
+//!
+//! and a reader, which tries again if the two looks differ or the first is locked,
+//!
+//! ```text
+//! load; relaxed loads of the value; fence(Acquire); load_after_fence
+//! ```
+//!
+//! A reader that copies even one word of the new value must find the lock, or what came after it, at
+//! its second look. The orderings of `try_lock` do not see to that: they keep *earlier* accesses of
+//! the writer from sinking below the lock, and later ones from rising above its load, but not above
+//! its store; a weakly ordered machine may show the new value before the lock. What does is the pair
+//! of a release fence between the lock and the stores and an acquire fence between the copy and the
+//! second look. On x86 both cost nothing.
+//!
+//! *A copy that is validated by `try_lock`* (read-modify-write) needs neither the second look nor the
+//! acquire fence: if the compare-and-swap finds the version of the first look, then whoever wrote any
+//! later value took the lock after us, and its acquire saw our release.
+//!
+//! *Looks that decide against another word* are one half of a Dekker pattern, "I have published mine,
+//! now what is yours": they take [`VersionWord::load_seq_cst`], as [`VersionWord::load`] may be
+//! answered from before the publication. There are two: a reader that has [entered](crate::Readers)
+//! and looks for a write lock, and a logical reader that has raised the read time and looks for a
+//! write lock. The writer's halves are `try_lock`, and then a sequentially consistent load of the
+//! readers, or of the read time.
+//!
+//! *Waiting* needs no more than the order of the word's own changes and the waiting room's mutex: see
+//! [`crate::room`].
+//!
+//! # What it does not do
+//!
+//! It does not wait, it does not know who may take the lock from whom, and it does not notice a
+//! version that is put back after an install has begun.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::{SLOT_BITS, SlotId, TIME_BITS, Timestamp, TxnId};
 
 const LOCKED: u64 = 1 << 63;
@@ -37,6 +78,9 @@ pub struct Word(u64);
 impl Word {
     /// The record was taken out of its index for good; look the key up again.
     pub const RECLAIMED: Word = Word(LOCKED | ((1 << SLOT_BITS) - 1));
+
+    /// All zero: an unlocked word that no commit ever writes. Free, where the word is not a version.
+    pub const FREE: Word = Word(0);
 
     /// A committed version.
     #[inline]
@@ -103,10 +147,32 @@ impl VersionWord {
         VersionWord(AtomicU64::new(word.0))
     }
 
+    /// The word in an atomic that other words lie beside.
+    #[inline(always)]
+    pub fn from_atomic(word: &AtomicU64) -> &Self {
+        // SAFETY: `VersionWord` is a transparent wrapper of it.
+        unsafe { &*std::ptr::from_ref(word).cast::<VersionWord>() }
+    }
+
     /// What it is now. *Acquire*: whoever sees a version sees the value that was installed with it.
+    ///
+    /// Not for a look that must come after something that this thread has just published: see
+    /// [`VersionWord::load_seq_cst`].
     #[inline(always)]
     pub fn load(&self) -> Word {
         Word(self.0.load(Ordering::Acquire))
+    }
+
+    /// What it is now, for one who has just published something by a sequentially consistent
+    /// read-modify-write (entered the readers, or raised the read time) and relies on it that a
+    /// writer either is found here, locked, or finds what was published.
+    ///
+    /// *Sequentially consistent*: an acquire load after a read-modify-write of another word may be
+    /// answered from before it, in the language and on machines with a weaker acquire load
+    /// (`ldapr`). On x86 the same instruction as [`VersionWord::load`].
+    #[inline(always)]
+    pub fn load_seq_cst(&self) -> Word {
+        Word(self.0.load(Ordering::SeqCst))
     }
 
     /// What it is now, for the second look of a reader that has copied the value and has passed an
@@ -116,7 +182,10 @@ impl VersionWord {
         Word(self.0.load(Ordering::Relaxed))
     }
 
-    /// Takes the write lock if the word still is `seen`, an unlocked version.
+    /// Takes the write lock if the word still is `seen`, an unlocked version. Otherwise: what it is
+    /// instead.
+    ///
+    /// Call [`VersionWord::fence_before_install`] between this and the first store of a new value.
     ///
     /// *Sequentially consistent*: the lock is one half of two Dekker patterns. The other halves are
     /// a logical reader that raises the read time and then looks for a lock, and a reader that
@@ -131,15 +200,33 @@ impl VersionWord {
             .map_err(Word)
     }
 
+    /// Orders the lock before the value that is about to be installed, for readers that copy the
+    /// value meanwhile. See the module's page; nothing but a barrier to the compiler on x86.
+    #[inline(always)]
+    pub fn fence_before_install(&self) {
+        fence(Ordering::Release);
+    }
+
     /// Tells the holder that somebody waits, if the word still is `seen`, a locked state. False:
-    /// it has changed; look again before waiting.
+    /// it has changed; look again before waiting. The waiter has registered itself in the waiting
+    /// room before.
     ///
-    /// *Sequentially consistent*, as the waiter has registered itself in the waiting room before.
+    /// *Relaxed* is enough: if the holder emptied the room before this waiter registered, then the
+    /// room's mutex puts its unlocking before this, which therefore does not find `seen`; and if it
+    /// did so after, it woke the waiter. That it empties the room at all follows from the order of
+    /// changes of this one word. The same holds if the mark was set already, but not for a mark that
+    /// was seen *before* the waiter registered: so the word is looked at here once more.
     #[inline]
     pub fn mark_waiters(&self, seen: Word) -> bool {
         debug_assert!(seen.owner().is_some());
-        seen.0 & FLAG != 0
-            || self.0.compare_exchange(seen.0, seen.0 | FLAG, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        if seen.0 & FLAG != 0 {
+            return self.0.load(Ordering::Relaxed) == seen.0;
+        }
+        match self.0.compare_exchange(seen.0, seen.0 | FLAG, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => true,
+            // Another waiter was faster. Still the same holder, and marked.
+            Err(now) => now == seen.0 | FLAG,
+        }
     }
 
     /// Lets go, leaving `next`; for protocols under which nobody ever waits for this word.
@@ -152,12 +239,12 @@ impl VersionWord {
 
     /// Lets go, leaving `next`, and tells whether somebody waits and must be woken.
     ///
-    /// *Sequentially consistent swap*: it publishes the value, and it cannot miss the mark of a
-    /// waiter that read the word before.
+    /// *Release*, as above. That it cannot miss the mark of a waiter is due to its being one atomic
+    /// step, whatever the ordering.
     #[inline]
     #[must_use = "those who wait must be woken"]
     pub fn unlock(&self, next: Word) -> bool {
-        self.0.swap(next.0, Ordering::SeqCst) & FLAG != 0
+        self.0.swap(next.0, Ordering::Release) & FLAG != 0
     }
 }
 
@@ -183,5 +270,33 @@ mod tests {
         assert_eq!(cell.load(), w);
         assert_eq!(Word::RECLAIMED.owner(), None);
         assert_eq!(txn.to_string(), "77/5531");
+    }
+
+    #[test]
+    fn a_stale_look_gets_neither_the_lock_nor_the_mark() {
+        let [a, b] = [1, 2].map(|i| TxnId::new(SlotId::new(i).unwrap(), 8));
+        let old = Word::version(Timestamp::ZERO, SlotId::NOBODY, true);
+        let new = Word::version(Timestamp::new(1), a.slot(), false);
+        let cell = VersionWord::new(old);
+        cell.try_lock(old, a).unwrap();
+        let held = cell.load_seq_cst();
+        assert_eq!(cell.try_lock(old, b), Err(held));
+        assert!(cell.mark_waiters(held) && cell.mark_waiters(held), "the second waiter finds the mark");
+        let marked = cell.load();
+        assert!(marked != held && marked.owner() == Some(a));
+        assert!(cell.unlock(new));
+        assert!(!cell.mark_waiters(held) && !cell.mark_waiters(marked));
+        assert_eq!((cell.load(), cell.try_lock(old, b)), (new, Err(new)));
+        cell.try_lock(new, b).unwrap();
+        assert!(!cell.mark_waiters(marked), "another holder");
+        assert!(!cell.unlock(Word::RECLAIMED), "nobody waits");
+        assert!(cell.load().is_reclaimed() && cell.load().is_locked());
+    }
+
+    #[test]
+    fn what_was_there_from_the_start_is_not_reclaimed() {
+        let absent = Word::version(Timestamp::ZERO, SlotId::NOBODY, true);
+        assert!(absent.is_absent() && !absent.is_reclaimed() && absent.owner().is_none());
+        assert_eq!(absent.writer(), SlotId::NOBODY);
     }
 }

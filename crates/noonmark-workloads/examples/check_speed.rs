@@ -43,9 +43,8 @@ fn next(state: &mut u64) -> u64 {
 /// The lines of a history.
 fn recorded(kind: Kind, transactions: u64) -> std::io::Result<Vec<u8>> {
     let mut random = 88_172_645_463_325_252;
-    let mut recorders: Vec<Recorder> = (0..CLIENTS)
-        .map(|client| Recorder::new(Process(client), "txn"))
-        .collect();
+    let mut recorders: Vec<Recorder> =
+        (0..CLIENTS).map(|client| Recorder::new(Process(client), "txn")).collect();
     let mut versions: Vec<Vec<Value>> = Vec::new();
     let mut writes = 0;
     for number in 0..transactions {
@@ -69,44 +68,29 @@ fn recorded(kind: Kind, transactions: u64) -> std::io::Result<Vec<u8>> {
                 }
                 Kind::Lists | Kind::BadLists => {
                     let mut list = versions[place].clone();
-                    if kind == Kind::BadLists
-                        && next(&mut random).is_multiple_of(READS_PER_SHORT_ONE)
-                    {
+                    if kind == Kind::BadLists && next(&mut random).is_multiple_of(READS_PER_SHORT_ONE) {
                         list.pop();
                     }
-                    recorder.op(MicroOp::ReadList {
-                        key,
-                        list: Some(list),
-                    });
+                    recorder.op(MicroOp::ReadList { key, list: Some(list) });
                 }
                 Kind::Scans => {
                     let found = (place..place + 11)
                         .filter_map(|key| Some((Key(key as i64), *versions[key].last()?)))
                         .collect();
                     let high = Key(place as i64 + 10);
-                    recorder.op(MicroOp::Scan {
-                        low: key,
-                        high,
-                        found: Some(found),
-                    });
+                    recorder.op(MicroOp::Scan { low: key, high, found: Some(found) });
                 }
             }
             if writes_too {
                 recorder.op(match kind {
                     Kind::Lists | Kind::BadLists => MicroOp::Append { key, value },
-                    _ => MicroOp::Write {
-                        key,
-                        value: Some(value),
-                    },
+                    _ => MicroOp::Write { key, value: Some(value) },
                 });
                 versions[place].push(value);
                 writes += 1;
             }
         }
-        recorder.finish(
-            Outcome::Ok,
-            at_ns + 500 * (next(&mut random) % (CLIENTS - 1)),
-        );
+        recorder.finish(Outcome::Ok, at_ns + 500 * (next(&mut random) % (CLIENTS - 1)));
     }
     merge_recorders(recorders, HistoryWriter::new(Vec::new()))
 }
@@ -117,47 +101,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => 100_000,
     };
     let mut out = std::io::stdout().lock();
-    for kind in [
-        Kind::Lists,
-        Kind::Registers,
-        Kind::Scans,
-        Kind::BlindWrites,
-        Kind::BadLists,
-    ] {
+    for kind in [Kind::Lists, Kind::Registers, Kind::Scans, Kind::BlindWrites, Kind::BadLists] {
         let lines = recorded(kind, transactions)?;
         let began = Instant::now();
         let history = History::read(&lines[..])?;
         let read_s = began.elapsed().as_secs_f64();
-        writeln!(
-            out,
-            "{kind:?}: {} MB read in {read_s:.2} s",
-            lines.len() / 1_000_000
-        )?;
+        writeln!(out, "{kind:?}: {} MB read in {read_s:.2} s", lines.len() / 1_000_000)?;
         for (name, options) in [
             ("serializable", Options::default()),
-            (
-                "session order",
-                Options {
-                    session: true,
-                    strict: false,
-                },
-            ),
-            (
-                "strict order",
-                Options {
-                    session: true,
-                    strict: true,
-                },
-            ),
+            ("session order", Options { session: true, strict: false }),
+            ("strict order", Options { session: true, strict: true }),
         ] {
             let began = Instant::now();
             let report = check(&history, &options);
             let check_s = began.elapsed().as_secs_f64();
-            writeln!(
-                out,
-                "  {name}: {check_s:.2} s, {:?}, {:?}",
-                report.verdict, report.edges
-            )?;
+            writeln!(out, "  {name}: {check_s:.2} s, {:?}, {:?}", report.verdict, report.edges)?;
         }
     }
     Ok(())

@@ -20,39 +20,23 @@ impl State {
     }
 
     fn scan(&self, low: Key, high: Key) -> Vec<(Key, Value)> {
-        self.registers
-            .range(low..=high)
-            .map(|(&key, &value)| (key, value))
-            .collect()
+        self.registers.range(low..=high).map(|(&key, &value)| (key, value)).collect()
     }
 
     /// Takes a step; a read with what it now sees in it.
     fn step(&mut self, op: &MicroOp) -> MicroOp {
         match *op {
             MicroOp::Append { key, value } => self.lists.entry(key).or_default().push(value),
-            MicroOp::Write {
-                key,
-                value: Some(value),
-            } => _ = self.registers.insert(key, value),
+            MicroOp::Write { key, value: Some(value) } => _ = self.registers.insert(key, value),
             MicroOp::Write { key, value: None } => _ = self.registers.remove(&key),
             MicroOp::ReadList { key, .. } => {
-                return MicroOp::ReadList {
-                    key,
-                    list: Some(self.list(key)),
-                };
+                return MicroOp::ReadList { key, list: Some(self.list(key)) };
             }
             MicroOp::ReadRegister { key, .. } => {
-                return MicroOp::ReadRegister {
-                    key,
-                    value: self.registers.get(&key).copied(),
-                };
+                return MicroOp::ReadRegister { key, value: self.registers.get(&key).copied() };
             }
             MicroOp::Scan { low, high, .. } => {
-                return MicroOp::Scan {
-                    low,
-                    high,
-                    found: Some(self.scan(low, high)),
-                };
+                return MicroOp::Scan { low, high, found: Some(self.scan(low, high)) };
             }
         }
         op.clone()
@@ -78,17 +62,15 @@ fn is_serializable(txns: &[Txn], options: Options) -> bool {
                 let first = &txns[other];
                 left(other)
                     && is_ok(other)
-                    && (options.session
-                        && first.process == txn.process
-                        && first.finish_ns <= txn.start_ns
+                    && (options.session && first.process == txn.process && first.finish_ns <= txn.start_ns
                         || options.strict && first.finish_ns < txn.start_ns)
                     && other != number
             });
             let mut state = state.clone();
             let explained = txn.ops.iter().all(|op| {
                 // In an unknown outcome `null` may be any value.
-                let unread = txn.outcome == Outcome::Info
-                    && matches!(op, MicroOp::ReadRegister { value: None, .. });
+                let unread =
+                    txn.outcome == Outcome::Info && matches!(op, MicroOp::ReadRegister { value: None, .. });
                 state.step(op) == *op || unread
             });
             !too_early && explained && go(txns, options, done | 1 << number, &state)
@@ -120,26 +102,15 @@ fn random_txns(numbers: &mut Numbers, shape: Shape) -> Vec<Txn> {
             for _ in 0..1 + numbers.below(3) {
                 let key = Key(1 + numbers.below(2) as i64);
                 next_value += 1;
-                let value = Value(if shape.unique {
-                    next_value
-                } else {
-                    1 + numbers.below(2) as i64
-                });
+                let value = Value(if shape.unique { next_value } else { 1 + numbers.below(2) as i64 });
                 match (shape.model, numbers.one_in(2)) {
                     (Model::Lists, true) => ops.push(MicroOp::ReadList { key, list: None }),
                     (Model::Lists, false) => {
-                        ops.push(MicroOp::Append {
-                            key,
-                            value: Value(next_value),
-                        });
+                        ops.push(MicroOp::Append { key, value: Value(next_value) });
                     }
                     (Model::Registers, true) if shape.scans && numbers.one_in(2) => {
                         let (low, high) = *numbers.pick(&[(1, 1), (1, 2), (2, 2), (0, 9)]);
-                        ops.push(MicroOp::Scan {
-                            low: Key(low),
-                            high: Key(high),
-                            found: None,
-                        });
+                        ops.push(MicroOp::Scan { low: Key(low), high: Key(high), found: None });
                     }
                     (Model::Registers, true) => {
                         ops.push(MicroOp::ReadRegister { key, value: None });
@@ -159,13 +130,7 @@ fn random_txns(numbers: &mut Numbers, shape: Shape) -> Vec<Txn> {
                 1 => Outcome::Info,
                 _ => Outcome::Ok,
             };
-            Txn {
-                process: numbers.below(3),
-                start_ns: 0,
-                finish_ns: 0,
-                outcome,
-                ops,
-            }
+            Txn { process: numbers.below(3), start_ns: 0, finish_ns: 0, outcome, ops }
         })
         .collect();
 
@@ -196,11 +161,7 @@ fn random_txns(numbers: &mut Numbers, shape: Shape) -> Vec<Txn> {
         }
         let takes_effect = txn.outcome != Outcome::Fail || numbers.one_in(4);
         let op = &mut txn.ops[done[at]];
-        *op = if takes_effect {
-            state.step(op)
-        } else {
-            state.clone().step(op)
-        };
+        *op = if takes_effect { state.step(op) } else { state.clone().step(op) };
         if numbers.one_in(30) {
             perturb(op, numbers);
         }
@@ -222,15 +183,11 @@ fn random_txns(numbers: &mut Numbers, shape: Shape) -> Vec<Txn> {
 /// Makes a read see something else.
 fn perturb(op: &mut MicroOp, numbers: &mut Numbers) {
     match op {
-        MicroOp::ReadList {
-            list: Some(list), ..
-        } => _ = list.pop(),
+        MicroOp::ReadList { list: Some(list), .. } => _ = list.pop(),
         MicroOp::ReadRegister { value, .. } => {
             *value = (!numbers.one_in(3)).then(|| Value(1 + numbers.below(8) as i64));
         }
-        MicroOp::Scan {
-            found: Some(found), ..
-        } => _ = found.pop(),
+        MicroOp::Scan { found: Some(found), .. } => _ = found.pop(),
         _ => {}
     }
 }
@@ -269,25 +226,14 @@ fn compare(shape: Shape, options: Options, histories: u64, seed: u64) -> Tally {
         tally.found += u32::from(report.verdict == Verdict::Violated);
     }
     // Both sorts must be common, or the comparison says little.
-    assert!(
-        u64::from(tally.bad.min(tally.serializable)) > histories / 10,
-        "{tally:?}"
-    );
+    assert!(u64::from(tally.bad.min(tally.serializable)) > histories / 10, "{tally:?}");
     println!("{tally:?}");
     tally
 }
 
-const LISTS: Shape = Shape {
-    model: Model::Lists,
-    scans: false,
-    deletes: false,
-    unique: true,
-    reads_first: false,
-};
-const REGISTERS: Shape = Shape {
-    model: Model::Registers,
-    ..LISTS
-};
+const LISTS: Shape =
+    Shape { model: Model::Lists, scans: false, deletes: false, unique: true, reads_first: false };
+const REGISTERS: Shape = Shape { model: Model::Registers, ..LISTS };
 
 #[test]
 fn lists_are_decided_exactly() {
@@ -299,10 +245,7 @@ fn lists_are_decided_exactly() {
 
 #[test]
 fn registers_read_before_they_are_written_are_decided_exactly() {
-    let shape = Shape {
-        reads_first: true,
-        ..REGISTERS
-    };
+    let shape = Shape { reads_first: true, ..REGISTERS };
     for (seed, options) in [(4, PLAIN), (5, SESSION), (6, STRICT)] {
         for scans in [false, true] {
             let tally = compare(Shape { scans, ..shape }, options, 4000, seed);
@@ -328,12 +271,7 @@ fn registers_written_blindly_are_never_judged_wrongly() {
 fn deletes_and_values_written_twice_are_never_judged_wrongly() {
     for (seed, options) in [(10, PLAIN), (11, SESSION), (12, STRICT)] {
         for unique in [false, true] {
-            let shape = Shape {
-                scans: true,
-                deletes: true,
-                unique,
-                ..REGISTERS
-            };
+            let shape = Shape { scans: true, deletes: true, unique, ..REGISTERS };
             let tally = compare(shape, options, 4000, seed);
             assert!(tally.proved * 100 > tally.serializable * 99, "{tally:?}");
         }

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use check_support::{Numbers, PLAIN, STRICT, Steps, history, operations, serial_run};
 use noonmark_workloads::check::check;
 use noonmark_workloads::history::{
-    History, HistoryError, HistoryReader, HistoryWriter, Key, MicroOp, Model, Operation,
-    OperationKind, Outcome, Process, Recorder, Value, merge_recorders,
+    History, HistoryError, HistoryReader, HistoryWriter, Key, MicroOp, Model, Operation, OperationKind,
+    Outcome, Process, Recorder, Value, merge_recorders,
 };
 
 fn read(text: &str) -> Result<History, HistoryError> {
@@ -48,39 +48,17 @@ fn a_line_is_what_elle_reads() {
         time_ns: 1900,
         f: Cow::Borrowed("txn"),
         value: vec![
-            MicroOp::ReadList {
-                key: Key(5),
-                list: Some(vec![Value(1), Value(2)]),
-            },
-            MicroOp::Append {
-                key: Key(5),
-                value: Value(-7),
-            },
-            MicroOp::Write {
-                key: Key(6),
-                value: Some(Value(1)),
-            },
-            MicroOp::Write {
-                key: Key(6),
-                value: None,
-            },
-            MicroOp::ReadRegister {
-                key: Key(6),
-                value: None,
-            },
-            MicroOp::Scan {
-                low: Key(0),
-                high: Key(9),
-                found: Some(vec![(Key(1), Value(2))]),
-            },
+            MicroOp::ReadList { key: Key(5), list: Some(vec![Value(1), Value(2)]) },
+            MicroOp::Append { key: Key(5), value: Value(-7) },
+            MicroOp::Write { key: Key(6), value: Some(Value(1)) },
+            MicroOp::Write { key: Key(6), value: None },
+            MicroOp::ReadRegister { key: Key(6), value: None },
+            MicroOp::Scan { low: Key(0), high: Key(9), found: Some(vec![(Key(1), Value(2))]) },
         ],
     };
     let text = r#"{"index":7,"type":"ok","process":3,"time":1900,"f":"txn","value":[["r",5,[1,2]],["append",5,-7],["w",6,1],["w",6,null],["r",6,null],["scan",[0,9],[[1,2]]]]}"#;
     assert_eq!(serde_json::to_string(&operation).expect("a line"), text);
-    assert_eq!(
-        serde_json::from_str::<Operation>(text).expect("an operation"),
-        operation
-    );
+    assert_eq!(serde_json::from_str::<Operation>(text).expect("an operation"), operation);
 }
 
 #[test]
@@ -88,9 +66,8 @@ fn what_is_written_is_read_again() {
     for steps in [Steps::Lists, Steps::Registers, Steps::Scans] {
         let operations = operations(&serial_run(steps, 300, 1));
         let bytes = written(&operations);
-        let again: Vec<Operation> = HistoryReader::new(&bytes[..])
-            .map(|operation| operation.expect("an operation").1)
-            .collect();
+        let again: Vec<Operation> =
+            HistoryReader::new(&bytes[..]).map(|operation| operation.expect("an operation").1).collect();
         // An unread list is a `null` like an unread register, until the history is whole.
         if steps != Steps::Lists {
             assert_eq!(again, operations);
@@ -111,27 +88,10 @@ fn null_is_an_empty_list_where_lists_are() {
     ]))
     .expect("a history");
     assert_eq!(history.model(), Model::Lists);
-    let [first, second] = history.transactions() else {
-        panic!("two transactions")
-    };
-    assert_eq!(
-        first.ops,
-        [MicroOp::ReadList {
-            key: Key(1),
-            list: Some(Vec::new())
-        }]
-    );
-    assert_eq!(
-        second.ops[1],
-        MicroOp::ReadList {
-            key: Key(1),
-            list: None
-        }
-    );
-    assert_eq!(
-        (second.outcome, second.finish_ns, second.line),
-        (Outcome::Info, None, 4)
-    );
+    let [first, second] = history.transactions() else { panic!("two transactions") };
+    assert_eq!(first.ops, [MicroOp::ReadList { key: Key(1), list: Some(Vec::new()) }]);
+    assert_eq!(second.ops[1], MicroOp::ReadList { key: Key(1), list: None });
+    assert_eq!((second.outcome, second.finish_ns, second.line), (Outcome::Info, None, 4));
 }
 
 #[test]
@@ -153,10 +113,7 @@ fn each_breach_is_told_with_its_line() {
         "line 1: process 4 completes a transaction that it never invoked"
     );
     assert_eq!(
-        error(&lines(&[
-            invoke.clone(),
-            line(1, "ok", 0, 6, r#"[["append",1,2]]"#)
-        ])),
+        error(&lines(&[invoke.clone(), line(1, "ok", 0, 6, r#"[["append",1,2]]"#)])),
         "line 2: the completion lists other micro-operations than its invoke on line 1"
     );
     assert_eq!(
@@ -164,25 +121,15 @@ fn each_breach_is_told_with_its_line() {
         "line 2: the completion lists other micro-operations than its invoke on line 1"
     );
     assert_eq!(
-        error(&lines(&[
-            invoke.clone(),
-            line(0, "ok", 0, 6, r#"[["append",1,1]]"#)
-        ])),
+        error(&lines(&[invoke.clone(), line(0, "ok", 0, 6, r#"[["append",1,1]]"#)])),
         "line 2: index 0 follows index 0; indexes must rise"
     );
     assert_eq!(
-        error(&lines(&[
-            invoke.clone(),
-            String::new(),
-            line(1, "ok", 0, 4, "[]")
-        ])),
+        error(&lines(&[invoke.clone(), String::new(), line(1, "ok", 0, 4, "[]")])),
         "line 3: process 0 is at 4 ns, but was at 5 ns already"
     );
     assert_eq!(
-        error(&lines(&[
-            invoke.clone(),
-            line(1, "invoke", 1, 6, r#"[["append",1,1]]"#)
-        ])),
+        error(&lines(&[invoke.clone(), line(1, "invoke", 1, 6, r#"[["append",1,1]]"#)])),
         "line 2 appends 1 to key 1, which line 1 does already; appended values must be unique within their key"
     );
     assert_eq!(
@@ -195,43 +142,19 @@ fn each_breach_is_told_with_its_line() {
 fn what_is_no_operation_is_told_with_its_column() {
     for (value, expected) in [
         (r#"[["push",1,1]]"#, "unknown variant `push`"),
-        (
-            r#"[["append",1]]"#,
-            "invalid length 2, expected a micro-operation",
-        ),
-        (
-            r#"[["append",1,1,1]]"#,
-            "invalid length 4, expected a micro-operation",
-        ),
+        (r#"[["append",1]]"#, "invalid length 2, expected a micro-operation"),
+        (r#"[["append",1,1,1]]"#, "invalid length 4, expected a micro-operation"),
         (r#"[["append",1,null]]"#, "invalid type: null, expected i64"),
-        (
-            r#"[["append","x",1]]"#,
-            "invalid type: string \"x\", expected i64",
-        ),
-        (
-            r#"[["r",1,"x"]]"#,
-            "expected null, an integer of 64 bits or an array of such",
-        ),
-        (
-            r#"[["r",1,1.5]]"#,
-            "expected null, an integer of 64 bits or an array of such",
-        ),
-        (
-            r#"[["r",1,9223372036854775808]]"#,
-            "invalid value: integer `9223372036854775808`",
-        ),
-        (
-            r#"[["w",1,99999999999999999999999]]"#,
-            "invalid type: floating point",
-        ),
+        (r#"[["append","x",1]]"#, "invalid type: string \"x\", expected i64"),
+        (r#"[["r",1,"x"]]"#, "expected null, an integer of 64 bits or an array of such"),
+        (r#"[["r",1,1.5]]"#, "expected null, an integer of 64 bits or an array of such"),
+        (r#"[["r",1,9223372036854775808]]"#, "invalid value: integer `9223372036854775808`"),
+        (r#"[["w",1,99999999999999999999999]]"#, "invalid type: floating point"),
         (r#"[["w",1,1e999]]"#, "number out of range"),
         (r#"[["r",1,[1,null]]]"#, "invalid type: null, expected i64"),
         (r#"[["scan",[1],null]]"#, "invalid length 1"),
         (r#"[["scan",1,null]]"#, "invalid type: integer `1`"),
-        (
-            r#"[["scan",[1,2],[[1,null]]]]"#,
-            "invalid type: null, expected i64",
-        ),
+        (r#"[["scan",[1,2],[[1,null]]]]"#, "invalid type: null, expected i64"),
         (r#"{"append":1}"#, "invalid type: map, expected a sequence"),
         (r#"[["append",1,1]"#, "expected `,` or `]`"),
     ] {
@@ -244,11 +167,7 @@ fn what_is_no_operation_is_told_with_its_column() {
     for (from, to, expected) in [
         (r#""index":0,"#, "", "missing field `index`"),
         ("invoke", "nemesis", "unknown variant `nemesis`"),
-        (
-            r#""process":0"#,
-            r#""process":"nemesis""#,
-            "invalid type: string \"nemesis\"",
-        ),
+        (r#""process":0"#, r#""process":"nemesis""#, "invalid type: string \"nemesis\""),
         (r#""time":1"#, r#""time":-1"#, "invalid value: integer `-1`"),
         ("}", "} {", "trailing characters"),
         ("txn", "\\ud800", "unexpected end of hex escape"),
@@ -257,10 +176,7 @@ fn what_is_no_operation_is_told_with_its_column() {
         assert!(error.contains(expected), "{error}");
     }
     let not_text = History::read(&b"{\"index\":0,\"type\":\"\xff\"}"[..]);
-    assert!(matches!(
-        not_text,
-        Err(HistoryError::Malformed { line: 1, .. })
-    ));
+    assert!(matches!(not_text, Err(HistoryError::Malformed { line: 1, .. })));
     let deep = "[".repeat(100_000);
     assert!(error(&deep).starts_with("line 1, column "));
     assert!(error(&line(0, "invoke", 0, 1, &deep)).starts_with("line 1, column "));
@@ -269,15 +185,11 @@ fn what_is_no_operation_is_told_with_its_column() {
 #[test]
 fn the_largest_numbers_are_numbers() {
     let value = r#"[["w",-9223372036854775808,9223372036854775807],["scan",[-9223372036854775808,9223372036854775807],null],["scan",[1,-1],null]]"#;
-    let done = value
-        .replacen("null", "[[-9223372036854775808,9223372036854775807]]", 1)
-        .replace("null", "[]");
+    let done =
+        value.replacen("null", "[[-9223372036854775808,9223372036854775807]]", 1).replace("null", "[]");
     let end = u64::MAX;
-    let history = read(&lines(&[
-        line(0, "invoke", end, end, value),
-        line(end, "ok", end, end, &done),
-    ]))
-    .expect("a history");
+    let history = read(&lines(&[line(0, "invoke", end, end, value), line(end, "ok", end, end, &done)]))
+        .expect("a history");
     assert!(check(&history, &STRICT).is_ok());
 }
 
@@ -300,9 +212,8 @@ fn no_input_makes_the_reader_or_the_checker_panic() {
                 _ if numbers.one_in(10) => bytes.truncate(at),
                 _ => {
                     // A digit for a digit keeps the line an operation, with another meaning.
-                    let digits: Vec<usize> = (0..bytes.len())
-                        .filter(|&at| bytes[at].is_ascii_digit())
-                        .collect();
+                    let digits: Vec<usize> =
+                        (0..bytes.len()).filter(|&at| bytes[at].is_ascii_digit()).collect();
                     if !digits.is_empty() {
                         bytes[*numbers.pick(&digits)] = *numbers.pick(b"0123456789");
                     }
@@ -326,10 +237,7 @@ fn no_input_makes_the_reader_or_the_checker_panic() {
             }
         }
     }
-    assert!(
-        read > 500 && refused > 500,
-        "{read} read, {refused} refused"
-    );
+    assert!(read > 500 && refused > 500, "{read} read, {refused} refused");
 }
 
 /// Whole operations without sense: every kind of anomaly at once, in any order.
@@ -349,18 +257,11 @@ fn no_history_makes_the_checker_panic() {
                     let maybe = (!numbers.one_in(4)).then_some(value);
                     next_value += 1;
                     ops.push(match (lists, numbers.below(3)) {
-                        (true, 0) => MicroOp::Append {
-                            key,
-                            value: Value(next_value),
-                        },
+                        (true, 0) => MicroOp::Append { key, value: Value(next_value) },
                         (true, _) => {
-                            let list = (0..numbers.below(5))
-                                .map(|_| Value(numbers.below(12) as i64))
-                                .collect();
-                            MicroOp::ReadList {
-                                key,
-                                list: Some(list),
-                            }
+                            let list =
+                                (0..numbers.below(5)).map(|_| Value(numbers.below(12) as i64)).collect();
+                            MicroOp::ReadList { key, list: Some(list) }
                         }
                         (false, 0) => MicroOp::Write { key, value: maybe },
                         (false, 1) => MicroOp::ReadRegister { key, value: maybe },
@@ -369,25 +270,14 @@ fn no_history_makes_the_checker_panic() {
                                 .map(|_| (Key(numbers.below(4) as i64), value))
                                 .collect();
                             let high = Key(numbers.below(4) as i64);
-                            MicroOp::Scan {
-                                low: key,
-                                high,
-                                found: Some(found),
-                            }
+                            MicroOp::Scan { low: key, high, found: Some(found) }
                         }
                     });
                 }
-                let outcome =
-                    *numbers.pick(&[Outcome::Ok, Outcome::Ok, Outcome::Info, Outcome::Fail]);
+                let outcome = *numbers.pick(&[Outcome::Ok, Outcome::Ok, Outcome::Info, Outcome::Fail]);
                 let start_ns = numbers.below(30);
                 let finish_ns = start_ns + numbers.below(10);
-                check_support::Txn {
-                    process,
-                    start_ns,
-                    finish_ns,
-                    outcome,
-                    ops,
-                }
+                check_support::Txn { process, start_ns, finish_ns, outcome, ops }
             })
             .collect();
         let history = history(&txns);
@@ -409,49 +299,27 @@ fn recorders_meet_in_one_history() {
             let at_ns = 100 * round + 10 * process;
             let key = Key(round as i64);
             recorder.begin(at_ns);
-            recorder.op(MicroOp::Append {
-                key,
-                value: Value(-1),
-            });
+            recorder.op(MicroOp::Append { key, value: Value(-1) });
             // The engine tries again: this attempt is what its user sees.
             recorder.restart();
             let list = (0..process as i64).map(Value).collect();
-            recorder.op(MicroOp::ReadList {
-                key,
-                list: Some(list),
-            });
-            recorder.op(MicroOp::Append {
-                key,
-                value: Value(process as i64),
-            });
+            recorder.op(MicroOp::ReadList { key, list: Some(list) });
+            recorder.op(MicroOp::Append { key, value: Value(process as i64) });
             recorder.finish(Outcome::Ok, at_ns + 25);
         }
         assert_eq!(recorder.attempts(), 50);
         // Begun and never ended, it may have had effects.
         recorder.begin(10_000);
-        recorder.op(MicroOp::Append {
-            key: Key(0),
-            value: Value(100 + process as i64),
-        });
+        recorder.op(MicroOp::Append { key: Key(0), value: Value(100 + process as i64) });
         recorders.push(recorder);
     }
-    let bytes =
-        merge_recorders(recorders, HistoryWriter::new(Vec::new())).expect("a vector takes all");
-    let operations: Vec<Operation> = HistoryReader::new(&bytes[..])
-        .map(|operation| operation.expect("an operation").1)
-        .collect();
+    let bytes = merge_recorders(recorders, HistoryWriter::new(Vec::new())).expect("a vector takes all");
+    let operations: Vec<Operation> =
+        HistoryReader::new(&bytes[..]).map(|operation| operation.expect("an operation").1).collect();
     assert_eq!(operations.len(), 404);
     assert!(operations.is_sorted_by_key(|operation| operation.time_ns));
-    assert!(
-        operations
-            .iter()
-            .map(|operation| operation.index)
-            .eq(0..404)
-    );
-    for operation in operations
-        .iter()
-        .filter(|o| o.kind == OperationKind::Invoke)
-    {
+    assert!(operations.iter().map(|operation| operation.index).eq(0..404));
+    for operation in operations.iter().filter(|o| o.kind == OperationKind::Invoke) {
         assert_eq!(operation.value[0].unread(), operation.value[0]);
     }
     let history = History::read(&bytes[..]).expect("a history");

@@ -1,19 +1,140 @@
 //! Records: a key and its column groups, in one block of memory.
 //!
 //! ```text
-//! +--------------------+-----------------------------+-----+------------------+
-//! | key offset, length | group 0: word, aux.., value | ... | key bytes        |
-//! | u32         u32    | u64 words                   |     | padded to 8      |
-//! +--------------------+-----------------------------+-----+------------------+
+//! +--------------------+------------------------------------------+-----+-----------+
+//! | key at, key length | cell 0                                   | ... | key bytes |
+//! | u32         u32    | version word | aux words | groups' words |     | padded    |
+//! +--------------------+------------------------------------------+-----+-----------+
 //! ```
 //!
+//! A *cell* is what has timestamps of its own: one column group of a fine-grained table, or all
+//! groups of a coarse one. Its version word comes first, then the words that its protocol keeps
+//! beside the data, then the values. A group of fixed size up to [`INLINE_BYTES_MAX`] lies in the
+//! cell; any other is one word, the address of an immutable version (see [`boxed_bytes`]).
+//!
+//! Value words are atomics, read and written relaxed: a reader may meet a writer, and finds out
+//! because the version word has changed; what it copied is thrown away before anybody looks at it.
+//! That makes a value and its version a pair without a data race as the language defines it.
+//!
 //! A record is reached by its address, which stays valid while the finder is pinned to an epoch.
+//! This is one of the few modules with `unsafe`; each function says what its callers promise.
 
+use crate::group::Size;
+use noonmark_core::sync::{AtomicU32, AtomicU64, Ordering};
+use noonmark_core::{VersionWord, Word};
+use std::alloc::{self, Layout as Block};
+use std::mem::size_of;
 use std::ptr::NonNull;
+
+/// The largest group that lies in the record; a larger one goes behind a pointer.
+pub(crate) const INLINE_BYTES_MAX: usize = 1024;
+
+const HEADER_WORDS: usize = 1;
+/// Of the second header word's low half: the record is in some session's queue for reclamation.
+const QUEUED: u32 = 1 << 31;
+
+/// Where one group lies.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupLayout {
+    /// Its cell.
+    pub cell: usize,
+    /// Offset in words from the start of the record.
+    pub at: usize,
+    /// Offset in words within a row that is copied out: all groups' words, one after another.
+    pub at_in_row: usize,
+    /// How many words: the value's, or 1 for the address.
+    pub words: usize,
+    /// Bytes of the value, if it is inline.
+    pub bytes: usize,
+    /// Whether the word is the address of a version.
+    pub boxed: bool,
+}
+
+/// Where one cell lies.
+#[derive(Clone, Debug)]
+pub(crate) struct CellLayout {
+    /// Offset in words of the version word; the aux words follow.
+    pub at: usize,
+    /// Its groups.
+    pub groups: std::ops::Range<usize>,
+}
+
+/// How the records of a table are laid out.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    groups: Vec<GroupLayout>,
+    cells: Vec<CellLayout>,
+    /// Offset in words of the key.
+    key_at: usize,
+    /// Words of all groups.
+    row_words: usize,
+}
+
+impl Layout {
+    /// For groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell.
+    pub(crate) fn new(sizes: &[Size], coarse: bool, aux_words: usize) -> Self {
+        let mut layout = Layout { groups: Vec::new(), cells: Vec::new(), key_at: HEADER_WORDS, row_words: 0 };
+        for (index, size) in sizes.iter().enumerate() {
+            if index == 0 || !coarse {
+                layout.cells.push(CellLayout { at: layout.key_at, groups: index..index });
+                layout.key_at += 1 + aux_words;
+            }
+            let cell = layout.cells.len() - 1;
+            layout.cells[cell].groups.end = index + 1;
+            let (words, bytes, boxed) = match *size {
+                Size::Fixed(bytes) if bytes <= INLINE_BYTES_MAX => (bytes.div_ceil(8), bytes, false),
+                _ => (1, 0, true),
+            };
+            layout.groups.push(GroupLayout {
+                cell,
+                at: layout.key_at,
+                at_in_row: layout.row_words,
+                words,
+                bytes,
+                boxed,
+            });
+            layout.key_at += words;
+            layout.row_words += words;
+        }
+        layout
+    }
+
+    #[inline(always)]
+    pub(crate) fn groups(&self) -> &[GroupLayout] {
+        &self.groups
+    }
+
+    #[inline(always)]
+    pub(crate) fn cells(&self) -> &[CellLayout] {
+        &self.cells
+    }
+
+    /// Words of all groups together.
+    pub(crate) fn row_words(&self) -> usize {
+        self.row_words
+    }
+
+    /// The bytes of a record with a key of this length.
+    pub(crate) fn record_bytes(&self, key_bytes: usize) -> usize {
+        (self.key_at + key_bytes.div_ceil(8)) * 8
+    }
+}
 
 /// The address of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RecordPtr(NonNull<u64>);
+
+// SAFETY: an address; what may be done with it is said where it is used.
+unsafe impl Send for RecordPtr {}
+
+/// The part of a cell that protocols see: the version word and the words beside it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell<'a> {
+    /// Version and write lock.
+    pub word: &'a VersionWord,
+    /// As many words as the protocol asked for; all zero in a new record.
+    pub aux: &'a [AtomicU64],
+}
 
 impl RecordPtr {
     /// The record at this address.
@@ -27,18 +148,217 @@ impl RecordPtr {
         self.0.as_ptr()
     }
 
+    /// A new record, absent at time zero; nobody else knows it yet. All words are zero but for the
+    /// version words.
+    pub(crate) fn allocate(layout: &Layout, key: &[u8]) -> Self {
+        let block = Self::block(layout.record_bytes(key.len()));
+        // SAFETY: the block is not empty: it has a header.
+        let address = unsafe { alloc::alloc_zeroed(block) }.cast::<u64>();
+        let Some(address) = NonNull::new(address) else { alloc::handle_alloc_error(block) };
+        // SAFETY: within the block that was just allocated, which nobody else knows; the key's
+        // offset and length fit (offsets are small, keys are at most 64 KiB).
+        unsafe {
+            let header = address.as_ptr().cast::<u32>();
+            header.write((layout.key_at * 8) as u32);
+            header.add(1).write(key.len() as u32);
+            let bytes = address.as_ptr().add(layout.key_at).cast::<u8>();
+            std::ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
+            for cell in &layout.cells {
+                let word = address.as_ptr().add(cell.at).cast::<VersionWord>();
+                word.write(VersionWord::new(Word::version(
+                    noonmark_core::Timestamp::ZERO,
+                    noonmark_core::SlotId::NOBODY,
+                    true,
+                )));
+            }
+        }
+        RecordPtr(address)
+    }
+
+    fn block(bytes: usize) -> Block {
+        // 16: so that the allocator's size classes line records up with cache lines where it can.
+        Block::from_size_align(bytes, 16).unwrap_or_else(|_| Block::new::<u128>())
+    }
+
+    /// Frees the record and the versions that its groups point to.
+    ///
+    /// # Safety
+    /// `layout` is the one that it was allocated with, and nobody else refers to it any more.
+    pub(crate) unsafe fn free(self, layout: &Layout) {
+        // SAFETY: promised by the caller; the block is computed as at allocation.
+        unsafe {
+            for group in layout.groups.iter().filter(|g| g.boxed) {
+                let address = self.words(group).first().map_or(0, |w| w.load(Ordering::Relaxed));
+                free_boxed(address);
+            }
+            let bytes = layout.record_bytes(self.key().len());
+            alloc::dealloc(self.0.as_ptr().cast(), Self::block(bytes));
+        }
+    }
+
     /// Its key, which never changes.
     ///
     /// # Safety
     /// The record must not be freed while `'a` lasts: the caller is pinned, or owns the table.
     #[inline]
     pub(crate) unsafe fn key<'a>(self) -> &'a [u8] {
-        // SAFETY: a record begins with two u32, written before it was published and never again;
-        // they say where its key bytes lie within the same allocation.
+        // SAFETY: a record begins with two u32, written before it was published; the second one's
+        // top bit is a flag and the rest never changes. They say where the key bytes lie within
+        // the same allocation.
         unsafe {
             let header = self.0.as_ptr().cast::<u32>();
-            let (offset, len) = (*header as usize, *header.add(1) as usize);
-            std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>().add(offset), len)
+            let len = (*header.add(1).cast::<AtomicU32>()).load(Ordering::Relaxed) & !QUEUED;
+            std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>().add(*header as usize), len as usize)
+        }
+    }
+
+    /// Marks the record as queued for reclamation; false if it was already.
+    ///
+    /// # Safety
+    /// As for [`RecordPtr::key`].
+    pub(crate) unsafe fn try_mark_queued(self) -> bool {
+        // SAFETY: as in `key`. AcqRel: the one who unmarks comes before the next who marks.
+        unsafe {
+            let flags = &*self.0.as_ptr().cast::<u32>().add(1).cast::<AtomicU32>();
+            flags.fetch_or(QUEUED, Ordering::AcqRel) & QUEUED == 0
+        }
+    }
+
+    /// Takes the mark back.
+    ///
+    /// # Safety
+    /// As for [`RecordPtr::key`].
+    pub(crate) unsafe fn unmark_queued(self) {
+        // SAFETY: as in `key`.
+        unsafe {
+            let flags = &*self.0.as_ptr().cast::<u32>().add(1).cast::<AtomicU32>();
+            flags.fetch_and(!QUEUED, Ordering::AcqRel);
+        }
+    }
+
+    /// What protocols see of the cell whose version word is at this offset.
+    ///
+    /// # Safety
+    /// The record was allocated with a layout that has such a cell with `aux_words` words beside
+    /// it, and is not freed while `'a` lasts.
+    #[inline(always)]
+    pub(crate) unsafe fn cell<'a>(self, at: usize, aux_words: usize) -> Cell<'a> {
+        // SAFETY: promised by the caller; all words of a cell are atomics, properly aligned.
+        unsafe {
+            let word = self.0.as_ptr().add(at);
+            Cell {
+                word: &*word.cast::<VersionWord>(),
+                aux: std::slice::from_raw_parts(word.add(1).cast::<AtomicU64>(), aux_words),
+            }
+        }
+    }
+
+    /// The words of a group.
+    ///
+    /// # Safety
+    /// The group is of the layout that the record was allocated with, and the record is not freed
+    /// while `'a` lasts.
+    #[inline(always)]
+    pub(crate) unsafe fn words<'a>(self, group: &GroupLayout) -> &'a [AtomicU64] {
+        // SAFETY: promised by the caller.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(group.at).cast::<AtomicU64>(), group.words) }
+    }
+}
+
+/// Words as the bytes they were made of.
+#[inline(always)]
+pub(crate) fn as_bytes(words: &[u64]) -> &[u8] {
+    // SAFETY: any u64 is eight bytes, and u8 has no alignment.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
+/// Words as bytes to fill.
+#[inline(always)]
+pub(crate) fn as_bytes_mut(words: &mut [u64]) -> &mut [u8] {
+    // SAFETY: as above; any bytes are a u64.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
+}
+
+/// Makes an immutable version of a value, and gives its address.
+///
+/// ```text
+/// address ──▶ | length in bytes: u64 | bytes, padded to 8 |
+/// ```
+pub(crate) fn allocate_boxed(bytes: &[u8]) -> u64 {
+    let mut words = vec![0u64; 1 + bytes.len().div_ceil(8)].into_boxed_slice();
+    words[0] = bytes.len() as u64;
+    as_bytes_mut(&mut words[1..])[..bytes.len()].copy_from_slice(bytes);
+    Box::into_raw(words).cast::<u64>().expose_provenance() as u64
+}
+
+/// The bytes of a version; none at address 0.
+///
+/// # Safety
+/// The address came from [`allocate_boxed`] and the version is not freed while `'a` lasts.
+#[inline]
+pub(crate) unsafe fn boxed_bytes<'a>(address: u64) -> &'a [u8] {
+    if address == 0 {
+        return &[];
+    }
+    // SAFETY: promised by the caller; the first word says how many bytes follow.
+    unsafe {
+        let words = std::ptr::with_exposed_provenance::<u64>(address as usize);
+        std::slice::from_raw_parts(words.add(1).cast::<u8>(), *words as usize)
+    }
+}
+
+/// Frees a version; nothing at address 0.
+///
+/// # Safety
+/// The address came from [`allocate_boxed`], and nobody else refers to it any more.
+pub(crate) unsafe fn free_boxed(address: u64) {
+    if address != 0 {
+        // SAFETY: promised by the caller; the length is that of the slice that was boxed.
+        unsafe {
+            let words = std::ptr::with_exposed_provenance_mut::<u64>(address as usize);
+            let len = 1 + (*words as usize).div_ceil(8);
+            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(words, len)));
+        }
+    }
+}
+
+const _: () = assert!(size_of::<u64>() == 8);
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layout_puts_cells_side_by_side() {
+        let sizes = [Size::Fixed(50), Size::Fixed(50), Size::Variable, Size::Fixed(2000)];
+        let fine = Layout::new(&sizes, false, 1);
+        assert_eq!(fine.cells().len(), 4);
+        assert_eq!(fine.groups()[1].at, 1 + (2 + 7) + 2);
+        assert_eq!(fine.record_bytes(8), 8 * (1 + (2 + 7) + (2 + 7) + 3 + 3 + 1));
+        let coarse = Layout::new(&sizes, true, 0);
+        assert_eq!(coarse.cells().len(), 1);
+        assert_eq!(coarse.cells()[0].groups, 0..4);
+        assert_eq!(coarse.record_bytes(3), 8 * (1 + 1 + 7 + 7 + 1 + 1 + 1));
+        assert!(coarse.groups()[3].boxed && coarse.groups()[2].boxed);
+    }
+
+    #[test]
+    fn a_record_keeps_its_key_and_frees_its_versions() {
+        let layout = Layout::new(&[Size::Variable, Size::Fixed(9)], false, 2);
+        let record = RecordPtr::allocate(&layout, b"some key");
+        // SAFETY: the record is this test's own until it is freed.
+        unsafe {
+            assert_eq!(record.key(), b"some key");
+            assert!(record.try_mark_queued() && !record.try_mark_queued());
+            assert_eq!(record.key(), b"some key");
+            record.unmark_queued();
+            assert!(record.try_mark_queued());
+            let cell = record.cell(layout.cells()[1].at, 2);
+            assert!(cell.word.load().is_absent() && cell.aux.len() == 2);
+            let address = allocate_boxed(b"0123456789");
+            record.words(&layout.groups()[0])[0].store(address, Ordering::Relaxed);
+            assert_eq!(boxed_bytes(address), b"0123456789");
+            record.free(&layout);
         }
     }
 }

@@ -48,7 +48,7 @@
 //!
 //! It does not judge what aborted attempts saw (opacity), nor search all orders of registers
 //! that were written without being read, and it does not read parts of a history: all of it is
-//! in memory, about a hundred bytes for each step.
+//! in memory.
 
 mod access;
 mod cycle;

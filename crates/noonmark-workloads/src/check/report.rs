@@ -195,7 +195,9 @@ impl fmt::Display for Report {
         for (name, count) in others.into_iter().filter(|&(_, count)| count > 0) {
             write!(f, ", {} {name}", grouped(count))?;
         }
-        if self.keys_partly_ordered > 0 || self.ambiguous_reads > 0 {
+        // Appends in no known order are those that nobody read: they hide nothing.
+        let open = self.keys_partly_ordered > 0 || self.ambiguous_reads > 0;
+        if self.model == Model::Registers && open {
             write!(
                 f,
                 "\nunknown   the order of some writes on {} keys; the write behind {} reads",

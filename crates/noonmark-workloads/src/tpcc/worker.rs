@@ -15,7 +15,7 @@ use crate::store::{Failure, Store, TxnResult};
 /// What a worker has counted since it was made, warming up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Transactions that committed, by kind, in the order of [`Kind::ALL`].
+    /// Transactions that committed, by kind, in the order of [`Kind::ALL`](super::request::Kind::ALL).
     pub committed: [u64; 5],
     /// Transactions that their own code rolled back.
     pub rolled_back: u64,

@@ -6,9 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use noonmark_workloads::check::{AnomalyKind, Options, Report, check};
-use noonmark_workloads::history::{
-    History, Key, MicroOp, Operation, OperationKind, Outcome, Process, Value,
-};
+use noonmark_workloads::history::{History, Key, MicroOp, Operation, OperationKind, Outcome, Process, Value};
 
 /// SplitMix64.
 pub struct Numbers(pub u64);
@@ -88,40 +86,20 @@ pub fn script(text: &str) -> Vec<Txn> {
                 "info" => Outcome::Info,
                 other => panic!("outcome {other}"),
             };
-            let process = head
-                .get(1)
-                .map_or(1000 + number, |p| p[1..].parse().expect("process"));
+            let process = head.get(1).map_or(1000 + number, |p| p[1..].parse().expect("process"));
             let (start_ns, finish_ns) = head.get(2).map_or((100, 200), |times| {
                 let (start, finish) = times.split_once('-').expect("times");
-                (
-                    start.parse().expect("start"),
-                    finish.parse().expect("finish"),
-                )
+                (start.parse().expect("start"), finish.parse().expect("finish"))
             });
             let ops = serde_json::from_str(ops).expect(ops);
-            Txn {
-                process,
-                start_ns,
-                finish_ns,
-                outcome,
-                ops,
-            }
+            Txn { process, start_ns, finish_ns, outcome, ops }
         })
         .collect()
 }
 
-pub const PLAIN: Options = Options {
-    session: false,
-    strict: false,
-};
-pub const SESSION: Options = Options {
-    session: true,
-    strict: false,
-};
-pub const STRICT: Options = Options {
-    session: false,
-    strict: true,
-};
+pub const PLAIN: Options = Options { session: false, strict: false };
+pub const SESSION: Options = Options { session: true, strict: false };
+pub const STRICT: Options = Options { session: false, strict: true };
 
 pub fn report(text: &str, options: Options) -> Report {
     check(&history(&script(text)), &options)
@@ -171,43 +149,25 @@ pub fn serial_run(steps: Steps, count: usize, seed: u64) -> Vec<Txn> {
             match steps {
                 Steps::Lists => {
                     let list = lists.entry(key).or_default();
-                    ops.push(MicroOp::ReadList {
-                        key: Key(key),
-                        list: Some(list.clone()),
-                    });
+                    ops.push(MicroOp::ReadList { key: Key(key), list: Some(list.clone()) });
                     if wants_write {
                         list.push(value);
-                        ops.push(MicroOp::Append {
-                            key: Key(key),
-                            value,
-                        });
+                        ops.push(MicroOp::Append { key: Key(key), value });
                     }
                 }
                 Steps::Registers | Steps::Scans => {
                     if steps == Steps::Scans && numbers.one_in(2) {
                         let low = key - numbers.below(3) as i64;
                         let high = key + numbers.below(3) as i64;
-                        let found = registers
-                            .range(low..=high)
-                            .map(|(&key, &value)| (Key(key), value))
-                            .collect();
-                        ops.push(MicroOp::Scan {
-                            low: Key(low),
-                            high: Key(high),
-                            found: Some(found),
-                        });
+                        let found =
+                            registers.range(low..=high).map(|(&key, &value)| (Key(key), value)).collect();
+                        ops.push(MicroOp::Scan { low: Key(low), high: Key(high), found: Some(found) });
                     } else {
                         let value = registers.get(&key).copied();
-                        ops.push(MicroOp::ReadRegister {
-                            key: Key(key),
-                            value,
-                        });
+                        ops.push(MicroOp::ReadRegister { key: Key(key), value });
                         if wants_write {
                             registers.insert(key, Value(next_value));
-                            ops.push(MicroOp::Write {
-                                key: Key(key),
-                                value: Some(Value(next_value)),
-                            });
+                            ops.push(MicroOp::Write { key: Key(key), value: Some(Value(next_value)) });
                         }
                     }
                 }
@@ -229,13 +189,7 @@ pub fn serial_run(steps: Steps, count: usize, seed: u64) -> Vec<Txn> {
             free_from.len() - 1
         });
         free_from[process] = finish_ns;
-        txns.push(Txn {
-            process: process as u64,
-            start_ns,
-            finish_ns,
-            outcome,
-            ops,
-        });
+        txns.push(Txn { process: process as u64, start_ns, finish_ns, outcome, ops });
     }
     txns
 }

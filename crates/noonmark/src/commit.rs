@@ -1,0 +1,344 @@
+//! The commit: seal, choose a time, validate, hand on, install.
+//!
+//! Which rule is called when is said in [`crate::protocol`]; the order of the rounds is what
+//! serializability rests on (see [`crate::order`]):
+//!
+//! 1. *Seal*: every cell to be written is locked.
+//! 2. *Commit time*: not before anything read, after anything overwritten and whoever read it, and not
+//!    before the session's last commit.
+//! 3. *Validate*: every cell and every index node that was relied on, at that time.
+//! 4. *Commit point*: from here on nobody can make this transaction abort.
+//! 5. *Hand on*: the one place where the writes and their time are known, decided, and not yet
+//!    visible. A log, a replica or a snapshot goes here.
+//! 6. *Install*: values, then versions; cell by cell the new state becomes visible.
+
+use crate::abort::{Abort, AbortKind};
+use crate::context::{Context, Stop};
+use crate::index::NodeSeen;
+use crate::protocol::{Conflict, Order, Place, Rules, What, with_protocol};
+use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed};
+use crate::table::TableRef;
+use crate::write_set::{Effect, WriteEntry};
+use noonmark_core::sync::{Ordering, fence};
+use noonmark_core::{Garbage, Host, Timestamp, TxnId, Word};
+
+/// A transaction has committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// At this logical time. In a [logical](Order::Logical) database it is the transaction's place in
+    /// the serial order; in a momentary one it only says that its writes came after what they replaced.
+    pub time: Timestamp,
+    /// The transaction.
+    pub txn: TxnId,
+}
+
+impl<H: Host> Context<H> {
+    /// Commits the attempt, or rolls it back and says why.
+    pub(crate) fn commit(&mut self) -> Result<Commit, Abort> {
+        if self.failed {
+            self.roll_back();
+            return Err(Abort::plain(AbortKind::Continued));
+        }
+        match self.try_commit() {
+            Ok(time) => {
+                self.end();
+                self.statistics.commits += 1;
+                Ok(Commit { time, txn: self.txn })
+            }
+            Err(abort) => {
+                self.failed = true;
+                self.roll_back();
+                Err(abort)
+            }
+        }
+    }
+
+    fn try_commit(&mut self) -> Result<Timestamp, Abort> {
+        self.seal()?;
+        let time = self.commit_time()?;
+        self.validate(time)?;
+        if !self.writes.is_empty() {
+            self.pass_commit_point()?;
+            self.hand_on(time);
+            self.install(time);
+        }
+        self.floor = time;
+        Ok(time)
+    }
+
+    /// Locks every cell that will be written.
+    #[inline(always)]
+    fn seal(&mut self) -> Result<(), Abort> {
+        for index in 0..self.writes.len() {
+            let entry = *self.writes.entry(index);
+            let t = entry.table.get();
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let mut hold = entry.hold;
+            let answer = with_protocol!(t.protocol, P => {
+                self.asker().ask(place, |me| P::seal(me, cell, entry.seen, &mut hold))
+            });
+            self.writes.entry_mut(index).hold = hold;
+            if let Err(refusal) = answer {
+                return Err(match self.explain(refusal, place, entry.cell) {
+                    Stop::Abort(abort) => abort,
+                    // Only its own reclamation takes a record out, and that starts from absence.
+                    Stop::LookAgain => self.gone(&entry),
+                });
+            }
+            if entry.must_exist && hold.prev.is_some_and(Word::is_absent) {
+                return Err(self.gone(&entry));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn gone(&mut self, entry: &WriteEntry) -> Abort {
+        match self.vanished(entry.table, entry.record, entry.cell) {
+            Stop::Abort(abort) => abort,
+            Stop::LookAgain => Abort::plain(AbortKind::Conflict),
+        }
+    }
+
+    #[inline(always)]
+    fn commit_time(&mut self) -> Result<Timestamp, Abort> {
+        let mut time = self.floor.max(self.read_bound);
+        for index in 0..self.writes.len() {
+            let entry = self.writes.entry(index);
+            let t = entry.table.get();
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let prev = entry.hold.prev.unwrap_or(Word::FREE);
+            time = time.max(with_protocol!(t.protocol, P => P::write_bound(cell, prev)));
+        }
+        if time == Timestamp::MAX && !self.writes.is_empty() {
+            return Err(Abort::plain(AbortKind::EndOfTime));
+        }
+        Ok(time)
+    }
+
+    #[inline(always)]
+    fn validate(&mut self, time: Timestamp) -> Result<(), Abort> {
+        for index in 0..self.reads.len() {
+            let entry = self.reads[index];
+            let t = entry.table.get();
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let own = self.writes.find(entry.record, entry.cell);
+            let own = own.and_then(|own| self.writes.entry(own).hold.prev);
+            let answer = with_protocol!(t.protocol, P => {
+                self.asker().ask(place, |me| P::validate(me, cell, entry.seen, own, time))
+            });
+            if let Err(refusal) = answer {
+                return Err(match self.explain(refusal, place, entry.cell) {
+                    Stop::Abort(abort) => abort,
+                    Stop::LookAgain => match self.vanished(entry.table, entry.record, entry.cell) {
+                        Stop::Abort(abort) => abort,
+                        Stop::LookAgain => Abort::plain(AbortKind::Conflict),
+                    },
+                });
+            }
+        }
+        for index in 0..self.nodes.len() {
+            let node = self.nodes[index];
+            if !holds_until(&node.seen, time, self.order == Some(Order::Logical)) {
+                let conflict = Conflict { rule: "index: phantom", what: What::NodeChanged };
+                let near = self.writes.kept_bytes(node.near).to_vec();
+                return Err(self.abort_at(conflict, AbortKind::Conflict, node.table, &near, 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what the transaction has seen so far, without committing anything: before an outcome
+    /// that depends on it is given to the user (a missing row, the user's own error).
+    pub(crate) fn validate_observations(&mut self) -> Result<(), Abort> {
+        let time = self.floor.max(self.read_bound);
+        self.validate(time)?;
+        for index in 0..self.writes.len() {
+            let entry = *self.writes.entry(index);
+            let Some(word) = entry.seen else { continue };
+            let t = entry.table.get();
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let seen = crate::protocol::Seen { word, until: word.time() };
+            let answer = with_protocol!(t.protocol, P => {
+                self.asker().ask(place, |me| P::validate(me, cell, seen, entry.hold.prev, time))
+            });
+            if let Err(refusal) = answer {
+                return Err(match self.explain(refusal, place, entry.cell) {
+                    Stop::Abort(abort) => abort,
+                    Stop::LookAgain => self.gone(&entry),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// From here on nobody can make this transaction abort.
+    #[inline(always)]
+    fn pass_commit_point(&mut self) -> Result<(), Abort> {
+        if !self.shared.has_ages() {
+            return Ok(());
+        }
+        if self.shared.slots.get(self.slot).try_commit(self.txn.sequence()) {
+            return Ok(());
+        }
+        let entry = *self.writes.entry(0);
+        // SAFETY: pinned since the record was found.
+        let key = unsafe { entry.record.key() };
+        let conflict = Conflict { rule: "commit: wounded", what: What::Wounded };
+        Err(self.abort_at(conflict, AbortKind::Conflict, entry.table, key, entry.cell as usize))
+    }
+
+    /// The one place between *validated* and *visible*: the write set, its time and the transaction's
+    /// id are final, all its locks are held, and nobody can see anything of it yet. Whoever must know
+    /// of a commit before others can depend on it is told here, in an order in which each transaction
+    /// comes after all that it depends on.
+    #[inline(always)]
+    fn hand_on(&mut self, time: Timestamp) {
+        self.shared.slots.get(self.slot).remember_commit(time, self.txn.sequence());
+    }
+
+    #[inline(always)]
+    fn install(&mut self, time: Timestamp) {
+        // Pairs with the acquire fence of optimistic reads: whoever sees one of the stores below sees
+        // the locks that were taken before it.
+        fence(Ordering::Release);
+        for index in 0..self.writes.len() {
+            let entry = *self.writes.entry(index);
+            let t = entry.table.get();
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let next = match entry.effect {
+                Effect::Keep => entry.hold.prev.unwrap_or(Word::FREE),
+                Effect::Change | Effect::Insert => {
+                    self.install_values(index, entry.table, entry.record);
+                    Word::version(time, self.slot, false)
+                }
+                Effect::Delete => Word::version(time, self.slot, true),
+            };
+            with_protocol!(t.protocol, P => P::publish(self.asker().me(place), cell, next));
+            if entry.effect == Effect::Delete {
+                self.queue_if_absent(entry.table, entry.record);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn install_values(&mut self, index: usize, table: TableRef, record: RecordPtr) {
+        let layout = &table.get().layout;
+        let mut updates = false;
+        let mut retired = [0u64; 8];
+        for change in self.writes.changes(index) {
+            let group = &layout.groups()[change.group as usize];
+            // SAFETY: pinned since the record was found; the group is of its layout.
+            let words = unsafe { record.words(group) };
+            if change.apply.is_some() {
+                updates = true;
+            } else if group.boxed {
+                let address = allocate_boxed(self.writes.value_bytes(change));
+                // Release: the version is complete for whoever finds its address. Only we write here.
+                let old = words[0].swap(address, Ordering::AcqRel);
+                retired[change.group as usize] = old;
+            } else {
+                for (to, from) in words.iter().zip(self.writes.words(change)) {
+                    // Relaxed: readers look at the version word before and after.
+                    to.store(*from, Ordering::Relaxed);
+                }
+            }
+        }
+        if updates {
+            self.install_updates(index, table, record, &mut retired);
+        }
+        for old in retired {
+            self.retire_boxed(old);
+        }
+    }
+
+    /// Applies commit-time updates to what is there now, under the lock.
+    #[cold]
+    fn install_updates(&mut self, index: usize, table: TableRef, record: RecordPtr, retired: &mut [u64; 8]) {
+        let layout = &table.get().layout;
+        let mut value = std::mem::take(&mut self.value);
+        for (number, group) in layout.groups().iter().enumerate() {
+            let mut updates = self
+                .writes
+                .changes(index)
+                .filter(|c| c.group == number as u32 && c.apply.is_some())
+                .peekable();
+            if updates.peek().is_none() {
+                continue;
+            }
+            // SAFETY: pinned since the record was found; the group is of its layout.
+            let words = unsafe { record.words(group) };
+            value.clear();
+            if group.boxed {
+                // SAFETY: only the holder of the lock, this transaction, replaces versions, and what
+                // it replaces is freed only after it is unpinned.
+                value.extend_from_slice(unsafe {
+                    crate::record::boxed_bytes(words[0].load(Ordering::Acquire))
+                });
+            } else {
+                for word in words {
+                    value.extend_from_slice(as_bytes(&[word.load(Ordering::Relaxed)]));
+                }
+                value.truncate(group.bytes);
+            }
+            for update in updates {
+                self.writes.apply(update, &mut value);
+            }
+            if group.boxed {
+                let old = words[0].swap(allocate_boxed(&value), Ordering::AcqRel);
+                retired[number] = old;
+            } else {
+                value.resize(words.len() * 8, 0);
+                for (to, from) in words.iter().zip(value.chunks_exact(8)) {
+                    let mut word = [0; 8];
+                    word.copy_from_slice(from);
+                    to.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+                }
+            }
+        }
+        self.value = value;
+    }
+
+    /// Frees a replaced version once nobody can be reading it.
+    pub(crate) fn retire_boxed(&mut self, address: u64) {
+        if address == 0 {
+            return;
+        }
+        /// # Safety
+        /// As [`free_boxed`].
+        unsafe fn free(_: *mut u8, address: usize) {
+            // SAFETY: promised by the caller.
+            unsafe { free_boxed(address as u64) }
+        }
+        // SAFETY: the address came from `allocate_boxed`, and is found nowhere any more.
+        let garbage = unsafe { Garbage::new(std::ptr::null_mut(), address as usize, free) };
+        self.limbo.retire(&self.shared.epochs, garbage);
+    }
+}
+
+/// Whether what a node does not hold is still not there, at the commit time.
+///
+/// In momentary order: the node is as it was. In logical order the stamp's read time works as that of
+/// `tictoc`'s cells: raise, then look; an insertion latches, then reads it.
+fn holds_until(seen: &NodeSeen, time: Timestamp, logical: bool) -> bool {
+    // SAFETY: the transaction is pinned since it saw the node.
+    let stamp = unsafe { seen.stamp.as_ref() };
+    if logical {
+        if time.ticks() <= seen.rts {
+            return true;
+        }
+        if stamp.version.load(Ordering::SeqCst) == seen.version {
+            stamp.rts.fetch_max(time.ticks(), Ordering::SeqCst);
+        }
+    }
+    stamp.version.load(Ordering::SeqCst) == seen.version
+}

@@ -1,0 +1,444 @@
+//! The state of one transaction, and how its rules are asked.
+//!
+//! A session owns one [`Context`] and uses it for one transaction after another, so that a
+//! transaction allocates nothing once the buffers have grown. What the operations do is in
+//! [`crate::operations`], [`crate::scan`] and [`crate::commit`]; here is what they share.
+
+use crate::abort::{Abort, AbortKind, Cause, Inner};
+use crate::database::Shared;
+use crate::index::{NodeChange, NodeSeen};
+use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
+use crate::record::RecordPtr;
+use crate::table::TableRef;
+use crate::write_set::WriteSet;
+use noonmark_core::{Age, Host, Limbo, SlotId, Step, Timestamp, TxnId, WaitFor};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// How often a rule that answers *busy* is asked again. With two or more cores the holder is usually
+/// done within tens of turns; if it has lost its core, the turns that yield give it back.
+const BUSY_TURNS_MAX: u32 = 256;
+
+/// One cell that was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadEntry {
+    pub record: RecordPtr,
+    pub table: TableRef,
+    pub seen: Seen,
+    /// Offset of the version word, in words.
+    pub at: u32,
+    pub cell: u32,
+}
+
+/// One index node that was relied on for what it does not hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeEntry {
+    pub seen: NodeSeen,
+    pub table: TableRef,
+    /// A key that was looked for, or found, there: for explanations.
+    pub near: (u32, u32),
+}
+
+// SAFETY: the stamp's fields are atomics, and it is valid while the transaction is pinned, on whichever
+// thread that goes on.
+unsafe impl Send for NodeEntry {}
+
+/// Why an operation did not go on.
+pub(crate) enum Stop {
+    /// The record has left its index: look the key up again.
+    LookAgain,
+    /// The transaction is over.
+    Abort(Abort),
+}
+
+impl From<Abort> for Stop {
+    fn from(abort: Abort) -> Self {
+        Stop::Abort(abort)
+    }
+}
+
+/// How many of what a session has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionStatistics {
+    /// Transactions that committed.
+    pub commits: u64,
+    /// Transactions that the user's own error, or a rollback, ended.
+    pub user_rollbacks: u64,
+    /// Attempts that ended in a conflict.
+    pub aborts: u64,
+    /// Transactions that had to go through the gate.
+    pub escapes: u64,
+    /// The most attempts that one transaction took.
+    pub attempts_max: u64,
+}
+
+pub(crate) struct Context<H: Host> {
+    pub shared: Arc<Shared<H>>,
+    pub slot: SlotId,
+    /// The id of the transaction that runs, or ran last.
+    pub txn: TxnId,
+    /// Whether one runs.
+    pub active: bool,
+    /// An operation failed: the transaction can only end.
+    pub failed: bool,
+    /// The attempt met a conflict, whatever the user's closure made of the error.
+    pub conflicted: bool,
+    /// The database's order, settled when the session's first transaction began.
+    pub order: Option<Order>,
+    /// When the user's first attempt began, for those protocols that ask; kept over retries.
+    pub age: Option<Age>,
+    /// When to stop waiting, in the host's time.
+    pub deadline_ns: Option<u64>,
+    pub reads: Vec<ReadEntry>,
+    pub nodes: Vec<NodeEntry>,
+    pub writes: WriteSet,
+    /// Records that this transaction put into an index.
+    pub created: Vec<(TableRef, RecordPtr)>,
+    /// The latest version read.
+    pub read_bound: Timestamp,
+    /// The session's last commit time: the next is not before it.
+    pub floor: Timestamp,
+    /// The words of the row that was read last.
+    pub row: Vec<u64>,
+    /// A value that commit-time updates are applied to.
+    pub value: Vec<u8>,
+    pub limbo: Limbo,
+    /// Absent records that will leave their index, with the epoch in which they were queued.
+    pub reclaim: VecDeque<(u64, TableRef, RecordPtr)>,
+    /// Random state, for pauses between attempts.
+    pub random: u64,
+    pub statistics: SessionStatistics,
+}
+
+impl<H: Host> Context<H> {
+    pub(crate) fn new(shared: Arc<Shared<H>>, slot: SlotId) -> Self {
+        let sequence = shared.slots.get(slot).sequence();
+        let random = shared.host.seed() | 1;
+        // An age of its own, unlike any other's, also for a transaction that began before the first
+        // table whose protocol asks for ages was made.
+        shared.slots.get(slot).set_age(Age::new(shared.host.now_ns(), slot));
+        Context {
+            slot,
+            txn: TxnId::new(slot, sequence),
+            active: false,
+            failed: false,
+            conflicted: false,
+            order: None,
+            age: None,
+            deadline_ns: None,
+            reads: Vec::new(),
+            nodes: Vec::new(),
+            writes: WriteSet::default(),
+            created: Vec::new(),
+            read_bound: Timestamp::ZERO,
+            floor: Timestamp::ZERO,
+            row: Vec::new(),
+            value: Vec::new(),
+            limbo: Limbo::new(),
+            reclaim: VecDeque::new(),
+            random,
+            statistics: SessionStatistics::default(),
+            shared,
+        }
+    }
+
+    /// Begins an attempt.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        let shared = &*self.shared;
+        shared.gate.pass(self.slot, &shared.host, &shared.room);
+        if self.order.is_none() {
+            self.order = Some(shared.settle_order());
+        }
+        if shared.has_ages() {
+            let age = *self.age.get_or_insert_with(|| Age::new(shared.host.now_ns(), self.slot));
+            shared.slots.get(self.slot).set_age(age);
+        }
+        self.txn = self.txn.next();
+        shared.slots.get(self.slot).begin(self.txn.sequence());
+        shared.epochs.pin(self.slot);
+        self.active = true;
+        self.failed = false;
+        self.conflicted = false;
+        self.read_bound = Timestamp::ZERO;
+    }
+
+    /// Before each operation: may the transaction use this table, and go on at all?
+    #[inline(always)]
+    pub(crate) fn check(&mut self, table: &crate::table::TableCore) -> Result<(), Abort> {
+        if self.failed || table.database != Arc::as_ptr(&self.shared).addr() {
+            return Err(self.refuse(table));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&mut self, table: &crate::table::TableCore) -> Abort {
+        let kind = if self.failed { AbortKind::Continued } else { AbortKind::ForeignTable };
+        self.failed = true;
+        Abort::at(kind, &table.info, &[])
+    }
+
+    /// An error that is no conflict ends the transaction.
+    #[cold]
+    pub(crate) fn fail(&mut self, kind: AbortKind, table: TableRef, key: &[u8]) -> Abort {
+        self.failed = true;
+        Abort::at(kind, &table.get().info, key)
+    }
+
+    /// Asks a rule about a cell until it grants, or the transaction cannot go on.
+    #[inline(always)]
+    pub(crate) fn asker(&self) -> Asker<'_, H> {
+        Asker { shared: &self.shared, txn: self.txn, order: self.order, deadline_ns: self.deadline_ns }
+    }
+
+    /// A conflict, counted and explained; the record's key and cell say where.
+    #[cold]
+    pub(crate) fn explain(&mut self, conflict: Refusal, place: Place, cell: u32) -> Stop {
+        let Refusal { conflict, kind } = conflict;
+        if conflict.what == What::Reclaimed && kind == AbortKind::Conflict && !self.failed {
+            return Stop::LookAgain;
+        }
+        // SAFETY: the transaction is pinned, and found the record since.
+        let key = unsafe { place.record.key() };
+        Stop::Abort(self.abort_at(conflict, kind, place.table, key, cell as usize))
+    }
+
+    #[cold]
+    pub(crate) fn abort_at(
+        &mut self,
+        conflict: Conflict,
+        kind: AbortKind,
+        table: TableRef,
+        key: &[u8],
+        cell: usize,
+    ) -> Abort {
+        self.failed = true;
+        self.conflicted = true;
+        let info = &table.get().info;
+        self.shared.conflicts.count(self.slot, info, cell, conflict.rule, key);
+        Abort::new(Inner {
+            kind,
+            table: Some(info.clone()),
+            key: key.to_vec(),
+            cell: Some(cell),
+            cause: Some(Cause::of(conflict, &self.shared.slots)),
+            attempts: 1,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn note_read(&mut self, place: Place, cell: u32, seen: Seen) {
+        self.read_bound = self.read_bound.max(seen.word.time());
+        self.reads.push(ReadEntry { record: place.record, table: place.table, seen, at: place.at, cell });
+    }
+
+    /// The transaction relies on what a node does not hold.
+    pub(crate) fn note_node(&mut self, table: TableRef, seen: NodeSeen, near: &[u8]) {
+        self.read_bound = self.read_bound.max(Timestamp::new(seen.wts));
+        let near = self.writes.keep_bytes(near);
+        self.nodes.push(NodeEntry { seen, table, near });
+    }
+
+    /// This transaction itself has changed a node, perhaps one that it relies on.
+    pub(crate) fn note_change(&mut self, change: &NodeChange) {
+        for index in 0..self.nodes.len() {
+            let node = &mut self.nodes[index];
+            if node.seen.stamp == change.stamp && node.seen.version == change.before {
+                node.seen.version = change.after;
+                if let Some(split_off) = change.split_off {
+                    let (table, near) = (node.table, node.near);
+                    self.nodes.push(NodeEntry { seen: split_off, table, near });
+                }
+            }
+        }
+    }
+
+    /// Ends an attempt that does not commit: lets go of everything.
+    pub(crate) fn roll_back(&mut self) {
+        if !self.active {
+            return;
+        }
+        for index in 0..self.writes.len() {
+            let entry = *self.writes.entry(index);
+            self.release_hold(entry.table, entry.record, entry.at, entry.hold);
+        }
+        self.end();
+    }
+
+    /// Lets go of what is held of a cell, leaving it as it was.
+    pub(crate) fn release_hold(&mut self, table: TableRef, record: RecordPtr, at: u32, hold: Hold) {
+        if hold.prev.is_none() && !hold.intent {
+            return;
+        }
+        let t = table.get();
+        // SAFETY: the transaction is pinned, and `at` is of this table's layout.
+        let cell = unsafe { record.cell(at as usize, t.aux_words) };
+        let me = self.asker().me(Place { table, record, at });
+        with_protocol!(t.protocol, P => P::release(me, cell, hold));
+    }
+
+    /// Ends an attempt whose writes are released or published: read locks, slot, pin, buffers.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        if self.shared.has_read_locks() {
+            self.release_reads();
+        }
+        self.reads.clear();
+        self.nodes.clear();
+        self.writes.clear();
+        if !self.created.is_empty() {
+            for index in 0..self.created.len() {
+                let (table, record) = self.created[index];
+                self.queue_if_absent(table, record);
+            }
+            self.created.clear();
+        }
+        self.active = false;
+        self.shared.slots.get(self.slot).end(self.txn.sequence());
+        self.shared.epochs.unpin(self.slot);
+        if !self.reclaim.is_empty() {
+            self.reclaim_some();
+        }
+    }
+
+    fn release_reads(&mut self) {
+        for index in 0..self.reads.len() {
+            let entry = self.reads[index];
+            self.release_read(entry.table, entry.record, entry.at);
+        }
+        // A cell that is written may have been read under a lock first, and is in `reads` then too.
+    }
+
+    pub(crate) fn release_read(&self, table: TableRef, record: RecordPtr, at: u32) {
+        let t = table.get();
+        // SAFETY: the transaction is pinned, and `at` is of this table's layout.
+        let cell = unsafe { record.cell(at as usize, t.aux_words) };
+        let me = self.asker().me(Place { table, record, at });
+        with_protocol!(t.protocol, P => P::release_read(me, cell));
+    }
+
+    /// The next random number (xorshift64*).
+    pub(crate) fn next_random(&mut self) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+impl<H: Host> Drop for Context<H> {
+    fn drop(&mut self) {
+        self.roll_back();
+        self.shared.adopt_reclaim(&mut self.reclaim);
+        self.limbo.abandon(&self.shared.epochs);
+        self.shared.return_slot(self.slot);
+    }
+}
+
+/// What a rule did not grant in the end.
+pub(crate) struct Refusal {
+    pub conflict: Conflict,
+    pub kind: AbortKind,
+}
+
+/// Asks rules on behalf of a transaction: repeats what is busy, waits where it must.
+pub(crate) struct Asker<'a, H: Host> {
+    pub shared: &'a Shared<H>,
+    pub txn: TxnId,
+    pub order: Option<Order>,
+    pub deadline_ns: Option<u64>,
+}
+
+impl<'a, H: Host> Asker<'a, H> {
+    #[inline(always)]
+    pub(crate) fn me(&self, place: Place) -> Me<'a, H> {
+        Me {
+            txn: self.txn,
+            host: &self.shared.host,
+            slots: &self.shared.slots,
+            room: &self.shared.room,
+            order: self.order.unwrap_or(Order::Momentary),
+            place,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn ask<T>(
+        &self,
+        place: Place,
+        mut rule: impl FnMut(Me<'a, H>) -> Step<T, Conflict>,
+    ) -> Result<T, Refusal> {
+        let me = self.me(place);
+        match rule(me) {
+            Step::Ready(granted) => Ok(granted),
+            other => self.ask_again(me, other, rule),
+        }
+    }
+
+    #[cold]
+    fn ask_again<T>(
+        &self,
+        me: Me<'a, H>,
+        first: Step<T, Conflict>,
+        mut rule: impl FnMut(Me<'a, H>) -> Step<T, Conflict>,
+    ) -> Result<T, Refusal> {
+        let refused = |conflict| Refusal { conflict, kind: AbortKind::Conflict };
+        let slot = self.shared.slots.get(self.txn.slot());
+        let mut step = first;
+        let mut turn = 0;
+        loop {
+            if slot.is_wounded() {
+                let rule = match step {
+                    Step::Ready(granted) => return Ok(granted),
+                    Step::Busy(c) | Step::Wait(_, c) | Step::Abort(c) => c.rule,
+                };
+                return Err(refused(Conflict { rule, what: What::Wounded }));
+            }
+            match step {
+                Step::Ready(granted) => return Ok(granted),
+                Step::Abort(conflict) => return Err(refused(conflict)),
+                Step::Busy(conflict) if turn >= BUSY_TURNS_MAX || conflict.what == What::Reclaimed => {
+                    return Err(refused(conflict));
+                }
+                Step::Busy(_) => {
+                    self.shared.host.spin(turn);
+                    turn += 1;
+                    step = rule(me);
+                }
+                Step::Wait(on, conflict) => step = self.wait(me, on, conflict, &mut rule)?,
+            }
+        }
+    }
+
+    /// Waits until the rule answers something else than to wait for the same thing.
+    fn wait<T>(
+        &self,
+        me: Me<'a, H>,
+        on: WaitFor,
+        conflict: Conflict,
+        rule: &mut impl FnMut(Me<'a, H>) -> Step<T, Conflict>,
+    ) -> Result<Step<T, Conflict>, Refusal> {
+        let shared = self.shared;
+        let slot = self.txn.slot();
+        let state = shared.slots.get(slot);
+        let mut last = conflict;
+        let answer = shared.host.block_on(self.deadline_ns, |waker| {
+            // Register first, then say where we wait, then look again: whoever lets go, or wounds
+            // us, between the first look and the last either finds the waker or is seen here.
+            shared.room.register(on, slot, waker);
+            state.set_waiting_for(on.key() as u64);
+            match rule(me) {
+                Step::Wait(same, conflict) if same == on && !state.is_wounded() => {
+                    last = conflict;
+                    Poll::Pending
+                }
+                step => Poll::Ready(step),
+            }
+        });
+        state.set_waiting_for(0);
+        shared.room.leave(on, slot);
+        answer.ok_or(Refusal { conflict: last, kind: AbortKind::Deadline })
+    }
+}

@@ -1,0 +1,486 @@
+//! The database: what all sessions share.
+
+use crate::abort::{Abort, AbortKind, TableInfo};
+use crate::conflicts::{ConflictReport, Conflicts};
+use crate::context::Context;
+use crate::gate::Gate;
+use crate::group::Row;
+use crate::index::KeyClass;
+use crate::key::Key;
+use crate::protocol::{Order, Protocol};
+use crate::record::{Layout, RecordPtr};
+use crate::session::Session;
+use crate::table::{Index, TableCore, TableOptions, TableRef, TypePair};
+use crate::transaction::{ReadTransaction, Transaction};
+use crate::typed::Table;
+use noonmark_core::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use noonmark_core::{Epochs, Host, SlotId, Slots, Threads, Timestamp, WaitFor, WaitingRoom};
+use std::any::TypeId;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// How many sessions a database has if it is not told otherwise.
+pub const SESSIONS_DEFAULT: usize = 126;
+/// How many sessions a database can have.
+pub const SESSIONS_MAX: usize = 1024;
+
+const UNSETTLED: u32 = 0;
+const MOMENTARY: u32 = 1;
+const LOGICAL: u32 = 2;
+
+/// What all sessions of a database share.
+pub(crate) struct Shared<H: Host> {
+    pub host: H,
+    pub slots: Slots,
+    pub room: WaitingRoom,
+    pub gate: Gate,
+    pub conflicts: Conflicts,
+    /// Dropped before the tables: what is freed then may be of a table.
+    pub epochs: Epochs,
+    /// Absent records that sessions left behind when they ended.
+    reclaim: Mutex<Vec<(TableRef, RecordPtr)>>,
+    catalog: Mutex<Catalog>,
+    /// The order: see [`crate::order`]. Changes once, under the lock of the catalog.
+    order: AtomicU32,
+    has_ages: AtomicBool,
+    has_read_locks: AtomicBool,
+    /// In logical order: the last commit time of a transaction that ran in a session of its own. The
+    /// next such one is not before it, so that callers without a session have their order too.
+    pub passing_floor: AtomicU64,
+}
+
+struct Catalog {
+    tables: Vec<Arc<TableCore>>,
+    /// What the builder asked for.
+    order: Option<Order>,
+}
+
+impl<H: Host> Shared<H> {
+    fn catalog(&self) -> impl std::ops::DerefMut<Target = Catalog> + '_ {
+        self.catalog.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether some table's protocol has ages. Relaxed: a session that uses a new table has got it
+    /// from whoever made it, and that came after this was set.
+    #[inline(always)]
+    pub(crate) fn has_ages(&self) -> bool {
+        self.has_ages.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_read_locks(&self) -> bool {
+        self.has_read_locks.load(Ordering::Relaxed)
+    }
+
+    /// The order, settled now if it is not yet.
+    pub(crate) fn settle_order(&self) -> Order {
+        match self.order.load(Ordering::Acquire) {
+            MOMENTARY => Order::Momentary,
+            LOGICAL => Order::Logical,
+            _ => {
+                let catalog = self.catalog();
+                let logical = match catalog.order {
+                    Some(order) => order == Order::Logical,
+                    None => {
+                        !catalog.tables.is_empty()
+                            && catalog.tables.iter().all(|t| t.protocol.keeps_read_times())
+                    }
+                };
+                let settled = if logical { LOGICAL } else { MOMENTARY };
+                // Under the lock, so that no table is made meanwhile; the first one decides.
+                let _ = self.order.compare_exchange(UNSETTLED, settled, Ordering::AcqRel, Ordering::Acquire);
+                drop(catalog);
+                self.settle_order()
+            }
+        }
+    }
+
+    /// Takes a slot, if one is free.
+    fn claim_slot(&self) -> Option<SlotId> {
+        self.slots.claim(self.host.caller_hint())
+    }
+
+    /// Takes a slot; waits until one is free.
+    fn wait_for_slot(&self) -> SlotId {
+        if let Some(slot) = self.claim_slot() {
+            return slot;
+        }
+        let on = WaitFor::release_of(&self.slots);
+        // Callers that wait for a slot have none; any number tells them apart.
+        let ticket = SlotId::new(self.host.seed() as usize % SlotId::LIMIT).unwrap_or(SlotId::NOBODY);
+        let mut claimed = None;
+        while claimed.is_none() {
+            // The deadline is a second net: two callers may draw one ticket.
+            let deadline_ns = self.host.now_ns().saturating_add(1_000_000);
+            claimed = self.host.block_on(Some(deadline_ns), |waker| {
+                self.room.register(on, ticket, waker);
+                self.claim_slot().map_or(Poll::Pending, Poll::Ready)
+            });
+        }
+        self.room.leave(on, ticket);
+        claimed.unwrap_or(SlotId::NOBODY)
+    }
+
+    pub(crate) fn return_slot(&self, slot: SlotId) {
+        self.slots.get(slot).release();
+        self.room.wake(WaitFor::release_of(&self.slots));
+    }
+
+    /// Takes over the absent records of a session that ends.
+    pub(crate) fn adopt_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>) {
+        if !queue.is_empty() {
+            let mut orphans = self.reclaim.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            orphans.extend(queue.drain(..).map(|(_, table, record)| (table, record)));
+        }
+    }
+
+    /// Gives the absent records of ended sessions to one that goes on.
+    pub(crate) fn give_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>) {
+        if let Ok(mut orphans) = self.reclaim.try_lock() {
+            let epoch = self.epochs.current();
+            queue.extend(orphans.drain(..).map(|(table, record)| (epoch, table, record)));
+        }
+    }
+}
+
+/// A database in memory.
+///
+/// A handle: clones are of the same database, which goes when its last handle, table and session has
+/// gone. `Send` and `Sync`.
+///
+/// ```
+/// use noonmark::{Abort, Database};
+///
+/// noonmark::column_group! {
+///     #[derive(Clone, Debug)]
+///     pub struct Account { pub balance: i64 }
+/// }
+///
+/// let db = Database::in_memory();
+/// let accounts = db.table::<u64, Account>("accounts")?;
+/// db.transact(|tx| {
+///     tx.insert(&accounts, 1, Account { balance: 100 })?;
+///     tx.insert(&accounts, 2, Account { balance: 0 })
+/// })?;
+/// db.transact(|tx| {
+///     tx.update(&accounts, 1, |a| a.balance -= 30)?;
+///     tx.update(&accounts, 2, |a| a.balance += 30)
+/// })?;
+/// let total = db.transact(|tx| {
+///     Ok(tx.need(&accounts, 1)?.balance + tx.need(&accounts, 2)?.balance)
+/// })?;
+/// assert_eq!(total, 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Database<H: Host = Threads> {
+    pub(crate) shared: Arc<Shared<H>>,
+}
+
+impl<H: Host> Clone for Database<H> {
+    fn clone(&self) -> Self {
+        Database { shared: self.shared.clone() }
+    }
+}
+
+/// Why a table could not be made or opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// There is a table of this name, with other types. Open it with those, or take another name.
+    #[error("table {0:?} exists with other key or row types")]
+    OtherTypes(String),
+    /// There is a table of this name already. Open it with [`Database::table`].
+    #[error("table {0:?} exists already")]
+    Exists(String),
+    /// A row has one to eight column groups.
+    #[error("table {0:?} would have {1} column groups; a row has one to eight")]
+    GroupCount(String, usize),
+    /// The database is in logical order, which the protocol cannot keep. Make all tables before the
+    /// first transaction, or choose [`Order::Momentary`] when building the database.
+    #[error(
+        "table {0:?}: the database is in logical order since its first transaction, and {1} keeps no read times"
+    )]
+    WrongOrder(String, Protocol),
+    /// A table has at most eight secondary indexes.
+    #[error("table {0:?} has eight secondary indexes already")]
+    TooManyIndexes(String),
+    /// A secondary index must be made before the table has rows.
+    #[error("table {0:?} has rows already; make its indexes first")]
+    NotEmpty(String),
+    /// The table belongs to another database.
+    #[error("table {0:?} belongs to another database")]
+    ForeignTable(String),
+}
+
+/// Why a database could not be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Between 1 and [`SESSIONS_MAX`].
+    #[error("a database has 1 to {SESSIONS_MAX} sessions, not {0}")]
+    Sessions(usize),
+}
+
+/// All slots are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("all {0} sessions of the database are in use; end some, or allow more with Builder::max_sessions")]
+pub struct TooManySessions(usize);
+
+/// How to build a database.
+#[derive(Debug)]
+pub struct Builder<H: Host = Threads> {
+    host: H,
+    max_sessions: usize,
+    order: Option<Order>,
+}
+
+impl<H: Host> Builder<H> {
+    /// How many sessions there can be at the same time, 1 to [`SESSIONS_MAX`]; the default is
+    /// [`SESSIONS_DEFAULT`]. Each takes about 1 KiB, and 63 of them a word in every cell of tables
+    /// whose readers lock.
+    pub fn max_sessions(mut self, sessions: usize) -> Self {
+        self.max_sessions = sessions;
+        self
+    }
+
+    /// The order, instead of what follows from the tables (see [`crate::order`]). A database that is told
+    /// to be in logical order takes only tables whose protocols keep read times.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = Some(order);
+        self
+    }
+
+    /// Another host.
+    pub fn host<G: Host>(self, host: G) -> Builder<G> {
+        Builder { host, max_sessions: self.max_sessions, order: self.order }
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// [`BuildError::Sessions`] if the number of sessions is out of range.
+    pub fn build(self) -> Result<Database<H>, BuildError> {
+        if !(1..=SESSIONS_MAX).contains(&self.max_sessions) {
+            return Err(BuildError::Sessions(self.max_sessions));
+        }
+        let slots = self.max_sessions;
+        let order = match self.order {
+            None => UNSETTLED,
+            Some(Order::Momentary) => MOMENTARY,
+            Some(Order::Logical) => LOGICAL,
+        };
+        Ok(Database {
+            shared: Arc::new(Shared {
+                host: self.host,
+                slots: Slots::new(slots),
+                room: WaitingRoom::new(),
+                gate: Gate::default(),
+                conflicts: Conflicts::new(slots),
+                epochs: Epochs::new(slots),
+                reclaim: Mutex::new(Vec::new()),
+                catalog: Mutex::new(Catalog { tables: Vec::new(), order: self.order }),
+                order: AtomicU32::new(order),
+                has_ages: AtomicBool::new(false),
+                has_read_locks: AtomicBool::new(false),
+                passing_floor: AtomicU64::new(0),
+            }),
+        })
+    }
+}
+
+impl Database {
+    /// An empty database with the defaults.
+    pub fn in_memory() -> Self {
+        match Self::builder().build() {
+            Ok(database) => database,
+            Err(_) => unreachable!("the defaults are in range"),
+        }
+    }
+
+    /// To build one with other settings.
+    pub fn builder() -> Builder {
+        Builder { host: Threads::default(), max_sessions: SESSIONS_DEFAULT, order: None }
+    }
+}
+
+impl<H: Host> Database<H> {
+    /// Opens a table, or makes it with the default options.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if it exists with other types, or cannot be made.
+    pub fn table<K: Key, R: Row>(&self, name: &str) -> Result<Table<K, R>, SchemaError> {
+        let types = TypePair { key: TypeId::of::<K>(), row: TypeId::of::<R>() };
+        let found = self.shared.catalog().tables.iter().find(|t| t.info.name == name).cloned();
+        match found {
+            Some(core) if core.types == types => Ok(Table::new(core)),
+            Some(_) => Err(SchemaError::OtherTypes(name.to_owned())),
+            None => match self.create_table(name, TableOptions::default()) {
+                // Somebody was faster.
+                Err(SchemaError::Exists(_)) => self.table(name),
+                made => made,
+            },
+        }
+    }
+
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if there is one of this name, or if it cannot be made.
+    pub fn create_table<K: Key, R: Row>(
+        &self,
+        name: &str,
+        options: TableOptions,
+    ) -> Result<Table<K, R>, SchemaError> {
+        let info = TableInfo {
+            name: name.to_owned(),
+            groups: R::names(),
+            coarse: options.granularity == crate::table::Granularity::Coarse,
+            show_key: show_key::<K>,
+        };
+        let types = TypePair { key: TypeId::of::<K>(), row: TypeId::of::<R>() };
+        let class = KeyClass::of(K::FIXED_BYTES);
+        self.add_table(info, types, R::SIZES, class, &options).map(Table::new)
+    }
+
+    pub(crate) fn add_table(
+        &self,
+        info: TableInfo,
+        types: TypePair,
+        sizes: &[crate::group::Size],
+        class: KeyClass,
+        options: &TableOptions,
+    ) -> Result<Arc<TableCore>, SchemaError> {
+        let name = info.name.clone();
+        if !(1..=crate::group::GROUPS_MAX).contains(&sizes.len()) {
+            return Err(SchemaError::GroupCount(name, sizes.len()));
+        }
+        let shared = &*self.shared;
+        let mut catalog = shared.catalog();
+        if catalog.tables.iter().any(|t| t.info.name == name) {
+            return Err(SchemaError::Exists(name));
+        }
+        if shared.order.load(Ordering::Relaxed) == LOGICAL && !options.protocol.keeps_read_times() {
+            return Err(SchemaError::WrongOrder(name, options.protocol));
+        }
+        if options.protocol.has_ages() {
+            shared.has_ages.store(true, Ordering::Relaxed);
+        }
+        if options.protocol.locks_reads() {
+            shared.has_read_locks.store(true, Ordering::Relaxed);
+        }
+        let aux_words = options.protocol.aux_words(shared.slots.count());
+        let core = Arc::new(TableCore {
+            id: u32::try_from(catalog.tables.len()).unwrap_or(u32::MAX),
+            database: Arc::as_ptr(&self.shared).addr(),
+            info: Arc::new(info),
+            types,
+            protocol: options.protocol,
+            kind: options.index,
+            granularity: options.granularity,
+            layout: Layout::new(sizes, options.granularity == crate::table::Granularity::Coarse, aux_words),
+            aux_words,
+            index: Index::new(options.index, class, options.expected_rows),
+            secondaries: Default::default(),
+            populated: AtomicBool::new(false),
+        });
+        catalog.tables.push(core.clone());
+        Ok(core)
+    }
+
+    /// A session: for a thread, or a client, that runs many transactions.
+    ///
+    /// # Errors
+    /// [`TooManySessions`] if all slots are taken.
+    pub fn session(&self) -> Result<Session<H>, TooManySessions> {
+        match self.shared.claim_slot() {
+            Some(slot) => Ok(Session::new(Context::new(self.shared.clone(), slot))),
+            None => Err(TooManySessions(self.shared.slots.count())),
+        }
+    }
+
+    /// Runs a transaction until it commits, in a session of its own; see [`Session::transact`].
+    ///
+    /// Waits for a slot if all are taken. Taking a session for each transaction costs some 100 ns and
+    /// forgets the buffers: keep a [`Session`] where that matters.
+    ///
+    /// # Errors
+    /// As [`Session::transact`].
+    pub fn transact<T>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_, H>) -> Result<T, Abort>,
+    ) -> Result<T, Abort> {
+        self.any_session().transact(body)
+    }
+
+    /// Runs a transaction whose body has errors of its own; see [`Session::try_transact`].
+    ///
+    /// # Errors
+    /// As [`Session::try_transact`].
+    pub fn try_transact<T, E: From<Abort>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_, H>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.any_session().try_transact(body)
+    }
+
+    /// Runs a transaction that only reads; see [`Session::view`].
+    ///
+    /// # Errors
+    /// As [`Session::transact`].
+    pub fn view<T>(
+        &self,
+        body: impl FnMut(&mut ReadTransaction<'_, '_, H>) -> Result<T, Abort>,
+    ) -> Result<T, Abort> {
+        self.any_session().view(body)
+    }
+
+    fn any_session(&self) -> Session<H> {
+        let slot = self.shared.wait_for_slot();
+        let mut context = Context::new(self.shared.clone(), slot);
+        // Acquire: whoever finishes before this begins is ordered before it.
+        context.floor = Timestamp::new(self.shared.passing_floor.load(Ordering::Acquire));
+        Session::passing(context)
+    }
+
+    /// The order in which the database's transactions are serialized; `None` before the first one
+    /// begins, unless the builder has said.
+    pub fn order(&self) -> Option<Order> {
+        match self.shared.order.load(Ordering::Acquire) {
+            MOMENTARY => Some(Order::Momentary),
+            LOGICAL => Some(Order::Logical),
+            _ => None,
+        }
+    }
+
+    /// The conflicts since the database was made.
+    pub fn conflicts(&self) -> ConflictReport {
+        self.shared.conflicts.report()
+    }
+
+    /// The host that it runs on.
+    pub fn host(&self) -> &H {
+        &self.shared.host
+    }
+}
+
+impl<H: Host> std::fmt::Debug for Database<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tables: Vec<String> = self.shared.catalog().tables.iter().map(|t| t.info.name.clone()).collect();
+        f.debug_struct("Database").field("tables", &tables).field("order", &self.order()).finish()
+    }
+}
+
+/// A key as its type shows it.
+pub(crate) fn show_key<K: Key>(bytes: &[u8]) -> String {
+    match K::read(bytes) {
+        Some(key) => format!("{key:?}"),
+        None => format!("{bytes:02x?}"),
+    }
+}
+
+impl From<TooManySessions> for Abort {
+    fn from(_: TooManySessions) -> Self {
+        Abort::plain(AbortKind::TooManySessions)
+    }
+}

@@ -1,0 +1,362 @@
+//! Column groups: the values that have timestamps of their own.
+//!
+//! A row is one group or a tuple of up to eight. Groups of fixed size lie in the record itself;
+//! those of variable size, and large ones, lie in an immutable version behind a pointer. Either way
+//! a group's bytes are its own wire format: little-endian fields, one after another.
+
+/// How much room a group's value takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Always this many bytes.
+    Fixed(usize),
+    /// Any number of bytes below 4 GiB.
+    Variable,
+}
+
+/// The most groups a row can have.
+pub const GROUPS_MAX: usize = 8;
+
+/// A value that is read and written whole, under one timestamp.
+///
+/// Structs get this from [`column_group!`](crate::column_group); integers, floats, `bool`, byte
+/// arrays, `Vec<u8>` and `String` have it already. A type of your own with another encoding
+/// implements this, and gets [`Row`] from [`single_group_row!`](crate::single_group_row).
+pub trait Group: Sized + 'static {
+    /// The room that a value takes.
+    const SIZE: Size;
+
+    /// What to call it in an explanation: the type's own name unless told otherwise.
+    fn name() -> &'static str {
+        let full = std::any::type_name::<Self>();
+        full.rsplit("::").next().unwrap_or(full)
+    }
+
+    /// How many bytes [`Group::encode`] writes for this value.
+    fn encoded_bytes(&self) -> usize;
+
+    /// Writes the value; `out` is as long as [`Group::encoded_bytes`] says.
+    fn encode(&self, out: &mut [u8]);
+
+    /// The value that was written. Only ever called with what [`Group::encode`] wrote, even in a
+    /// transaction that will turn out to have read an inconsistent state.
+    fn decode(bytes: &[u8]) -> Self;
+}
+
+/// A part of a [`column_group!`](crate::column_group): something of fixed size.
+pub trait Field: Sized + 'static {
+    /// How many bytes it takes.
+    const BYTES: usize;
+    /// Writes it; `out` has [`Field::BYTES`] bytes.
+    fn put(&self, out: &mut [u8]);
+    /// Reads it; `bytes` has [`Field::BYTES`] bytes.
+    fn take(bytes: &[u8]) -> Self;
+}
+
+macro_rules! number_fields {
+    ($($t:ty),*) => {$(
+        impl Field for $t {
+            const BYTES: usize = size_of::<$t>();
+            #[inline(always)]
+            fn put(&self, out: &mut [u8]) {
+                out.copy_from_slice(&self.to_le_bytes());
+            }
+            #[inline(always)]
+            fn take(bytes: &[u8]) -> Self {
+                let mut own = [0; size_of::<$t>()];
+                own.copy_from_slice(bytes);
+                <$t>::from_le_bytes(own)
+            }
+        }
+        fixed_group!($t);
+    )*};
+}
+
+macro_rules! fixed_group {
+    ($t:ty $(, $($generics:tt)*)?) => {
+        impl $(<$($generics)*>)? Group for $t {
+            const SIZE: Size = Size::Fixed(<$t as Field>::BYTES);
+            #[inline(always)]
+            fn encoded_bytes(&self) -> usize {
+                <$t as Field>::BYTES
+            }
+            #[inline(always)]
+            fn encode(&self, out: &mut [u8]) {
+                self.put(out);
+            }
+            #[inline(always)]
+            fn decode(bytes: &[u8]) -> Self {
+                <$t as Field>::take(bytes)
+            }
+        }
+        $crate::single_group_row!($t $(, $($generics)*)?);
+    };
+}
+
+/// Lets a type that is a [`Group`](crate::Group) be a row by itself.
+#[macro_export]
+macro_rules! single_group_row {
+    ($t:ty $(, $($generics:tt)*)?) => {
+        impl $(<$($generics)*>)? $crate::Row for $t {
+            const SIZES: &'static [$crate::Size] = &[<$t as $crate::Group>::SIZE];
+            fn names() -> Vec<&'static str> {
+                vec![<$t as $crate::Group>::name()]
+            }
+            #[inline(always)]
+            fn decode_row(row: &$crate::RowReader<'_>) -> Self {
+                row.group::<$t>(0)
+            }
+            #[inline(always)]
+            fn encode_row(&self, row: &mut impl $crate::RowWriter) {
+                row.group(0, self);
+            }
+        }
+        impl $(<$($generics)*>)? $crate::HasGroup<0> for $t {
+            type Group = $t;
+        }
+    };
+}
+
+number_fields!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
+
+impl Field for bool {
+    const BYTES: usize = 1;
+    #[inline(always)]
+    fn put(&self, out: &mut [u8]) {
+        out[0] = *self as u8;
+    }
+    #[inline(always)]
+    fn take(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
+}
+fixed_group!(bool);
+
+impl<F: Field, const N: usize> Field for [F; N] {
+    const BYTES: usize = F::BYTES * N;
+    #[inline(always)]
+    fn put(&self, out: &mut [u8]) {
+        for (index, field) in self.iter().enumerate() {
+            field.put(&mut out[index * F::BYTES..(index + 1) * F::BYTES]);
+        }
+    }
+    #[inline(always)]
+    fn take(bytes: &[u8]) -> Self {
+        std::array::from_fn(|index| F::take(&bytes[index * F::BYTES..(index + 1) * F::BYTES]))
+    }
+}
+fixed_group!([F; N], F: Field, const N: usize);
+
+impl Field for () {
+    const BYTES: usize = 0;
+    #[inline(always)]
+    fn put(&self, _: &mut [u8]) {}
+    #[inline(always)]
+    fn take(_: &[u8]) -> Self {}
+}
+fixed_group!(());
+
+macro_rules! tuple_fields {
+    ($($name:ident . $index:tt),*) => {
+        impl<$($name: Field),*> Field for ($($name,)*) {
+            const BYTES: usize = 0 $(+ $name::BYTES)*;
+            #[inline(always)]
+            fn put(&self, out: &mut [u8]) {
+                let rest = out;
+                $(let (own, rest) = rest.split_at_mut($name::BYTES); self.$index.put(own);)*
+                let _ = rest;
+            }
+            #[inline(always)]
+            #[allow(non_snake_case, reason = "the type parameters' names serve as variables")]
+            fn take(bytes: &[u8]) -> Self {
+                let rest = bytes;
+                $(let (own, rest) = rest.split_at($name::BYTES); let $name = $name::take(own);)*
+                let _ = rest;
+                ($($name,)*)
+            }
+        }
+    };
+}
+tuple_fields!(A.0, B.1);
+tuple_fields!(A.0, B.1, C.2);
+tuple_fields!(A.0, B.1, C.2, D.3);
+
+impl Group for Vec<u8> {
+    const SIZE: Size = Size::Variable;
+    fn encoded_bytes(&self) -> usize {
+        self.len()
+    }
+    fn encode(&self, out: &mut [u8]) {
+        out.copy_from_slice(self);
+    }
+    fn decode(bytes: &[u8]) -> Self {
+        bytes.to_vec()
+    }
+}
+single_group_row!(Vec<u8>);
+
+impl Group for String {
+    const SIZE: Size = Size::Variable;
+    fn encoded_bytes(&self) -> usize {
+        self.len()
+    }
+    fn encode(&self, out: &mut [u8]) {
+        out.copy_from_slice(self.as_bytes());
+    }
+    fn decode(bytes: &[u8]) -> Self {
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+single_group_row!(String);
+
+/// Declares a struct as a column group: fields of fixed size, under one timestamp.
+///
+/// ```
+/// noonmark::column_group! {
+///     /// What an account holds.
+///     #[derive(Clone, Debug, PartialEq)]
+///     pub struct Account { pub balance: i64, pub owner: [u8; 16] }
+/// }
+/// # let _ = Account { balance: 1, owner: [0; 16] };
+/// ```
+#[macro_export]
+macro_rules! column_group {
+    ($($(#[$meta:meta])* $vis:vis struct $name:ident {
+        $($(#[$field_meta:meta])* $field_vis:vis $field:ident : $type:ty),* $(,)?
+    })*) => {$(
+        $(#[$meta])*
+        $vis struct $name { $($(#[$field_meta])* $field_vis $field: $type),* }
+
+        impl $crate::Group for $name {
+            const SIZE: $crate::Size = $crate::Size::Fixed(0 $(+ <$type as $crate::Field>::BYTES)*);
+            #[inline(always)]
+            fn encoded_bytes(&self) -> usize {
+                0 $(+ <$type as $crate::Field>::BYTES)*
+            }
+            #[inline(always)]
+            fn encode(&self, out: &mut [u8]) {
+                let rest = out;
+                $(
+                    let (own, rest) = rest.split_at_mut(<$type as $crate::Field>::BYTES);
+                    $crate::Field::put(&self.$field, own);
+                )*
+                let _ = rest;
+            }
+            #[inline(always)]
+            fn decode(bytes: &[u8]) -> Self {
+                let rest = bytes;
+                $(
+                    let (own, rest) = rest.split_at(<$type as $crate::Field>::BYTES);
+                    let $field = <$type as $crate::Field>::take(own);
+                )*
+                let _ = rest;
+                $name { $($field),* }
+            }
+        }
+        $crate::single_group_row!($name);
+    )*};
+}
+
+/// What a table holds under each key: one [`Group`], or a tuple of up to eight.
+pub trait Row: Sized + 'static {
+    /// The sizes of its groups.
+    const SIZES: &'static [Size];
+    /// What its groups are called in explanations.
+    fn names() -> Vec<&'static str>;
+    /// Puts the groups together.
+    fn decode_row(row: &RowReader<'_>) -> Self;
+    /// Takes the groups apart.
+    fn encode_row(&self, row: &mut impl RowWriter);
+}
+
+/// That group number `N` of a row has this type.
+pub trait HasGroup<const N: usize>: Row {
+    /// The type of the group.
+    type Group: Group + Row;
+}
+
+/// Receives the groups of a row.
+pub trait RowWriter {
+    /// Group number `index`.
+    fn group<G: Group>(&mut self, index: usize, value: &G);
+}
+
+/// The bytes of some groups of a row, as read by a transaction.
+pub struct RowReader<'a> {
+    /// The words of the groups, from the first to the last that was read.
+    pub(crate) words: &'a [u64],
+    pub(crate) layout: &'a crate::record::Layout,
+    /// The first group that is shown; indexes count from it.
+    pub(crate) first: usize,
+    /// Where in a row `words` begins.
+    base: usize,
+}
+
+impl<'a> RowReader<'a> {
+    /// Words of the groups from `first` on.
+    #[inline(always)]
+    pub(crate) fn new(words: &'a [u64], layout: &'a crate::record::Layout, first: usize) -> Self {
+        RowReader { words, layout, first, base: layout.groups()[first].at_in_row }
+    }
+
+    /// The same words, with indexes that count from another group.
+    pub(crate) fn counted_from(&self, first: usize) -> Self {
+        RowReader { words: self.words, layout: self.layout, first, base: self.base }
+    }
+
+    /// Group number `index` of those that were read.
+    #[inline(always)]
+    pub fn group<G: Group>(&self, index: usize) -> G {
+        G::decode(self.bytes(index))
+    }
+
+    #[inline(always)]
+    fn bytes(&self, index: usize) -> &[u8] {
+        let groups = self.layout.groups();
+        let group = &groups[self.first + index];
+        let at = group.at_in_row - self.base;
+        let words = &self.words[at..at + group.words];
+        if group.boxed {
+            // SAFETY: the word was read as a pair with its version (or is this transaction's own
+            // value), and the transaction has been pinned since.
+            unsafe { crate::record::boxed_bytes(words[0]) }
+        } else {
+            &crate::record::as_bytes(words)[..group.bytes]
+        }
+    }
+}
+
+macro_rules! tuple_row {
+    ($($name:ident . $index:tt),*) => {
+        impl<$($name: Group),*> Row for ($($name,)*) {
+            const SIZES: &'static [Size] = &[$($name::SIZE),*];
+            fn names() -> Vec<&'static str> {
+                vec![$($name::name()),*]
+            }
+            #[inline(always)]
+            fn decode_row(row: &RowReader<'_>) -> Self {
+                ($(row.group::<$name>($index),)*)
+            }
+            #[inline(always)]
+            fn encode_row(&self, row: &mut impl RowWriter) {
+                $(row.group($index, &self.$index);)*
+            }
+        }
+        tuple_row!(@has ($($name),*) $($name . $index),*);
+    };
+    (@has $all:tt $($name:ident . $index:tt),*) => {
+        $(tuple_row!(@one $all $name . $index);)*
+    };
+    (@one ($($all:ident),*) $name:ident . $index:tt) => {
+        impl<$($all: Group + Row),*> HasGroup<$index> for ($($all,)*) {
+            type Group = $name;
+        }
+    };
+}
+tuple_row!(A.0);
+tuple_row!(A.0, B.1);
+tuple_row!(A.0, B.1, C.2);
+tuple_row!(A.0, B.1, C.2, D.3);
+tuple_row!(A.0, B.1, C.2, D.3, E.4);
+tuple_row!(A.0, B.1, C.2, D.3, E.4, F.5);
+tuple_row!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
+tuple_row!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);

@@ -1,0 +1,332 @@
+//! Tests of the hash index.
+
+use super::super::test_records::*;
+use super::*;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
+
+fn seen_version(lookup: Lookup) -> u64 {
+    match lookup {
+        Lookup::Absent(seen) => seen.version,
+        Lookup::Found(_) => panic!("found"),
+    }
+}
+
+fn found(lookup: Lookup) -> Option<RecordPtr> {
+    match lookup {
+        Lookup::Found(record) => Some(record),
+        Lookup::Absent(_) => None,
+    }
+}
+
+/// Frees what is left.
+fn finish(mut index: HashIndex, limbo: &mut Limbo, epochs: &Epochs) {
+    index.for_each(free_record);
+    limbo.abandon(epochs);
+}
+
+#[test]
+fn agrees_with_a_map() {
+    for (name, class, draw) in key_kinds() {
+        for hint in [1, 0] {
+            let (index, epochs, mut limbo) = (HashIndex::new(class, hint), Epochs::new(1), Limbo::new());
+            epochs.pin(slot(0));
+            let mut model: HashMap<Vec<u8>, RecordPtr> = HashMap::new();
+            let mut dice = Dice(7);
+            for turn in 0..30_000u64 {
+                let key = draw(&mut dice);
+                // Growing and shrinking in turn.
+                let removals = if turn / 5000 % 2 == 0 { 3 } else { 7 };
+                if dice.below(10) < removals {
+                    let expected = model.remove(&key);
+                    if let Some(record) = expected {
+                        assert!(index.remove(&key, record, turn, 0, &mut limbo, &epochs), "{name}");
+                        assert!(!index.remove(&key, record, 0, 0, &mut limbo, &epochs), "{name}");
+                        retire_record(record, &mut limbo, &epochs);
+                    }
+                } else {
+                    match index.get_or_insert(&key, &mut limbo, &epochs, |_| make_record(&key)) {
+                        Inserted::Existing(record) => assert_eq!(model.get(&key), Some(&record), "{name}"),
+                        Inserted::New(record, change) => {
+                            assert!(model.insert(key.clone(), record).is_none(), "{name}");
+                            assert_eq!(change.after, change.before + 2);
+                        }
+                    }
+                }
+                let probe = draw(&mut dice);
+                assert_eq!(found(index.get(&probe)), model.get(&probe).copied(), "{name} {probe:?}");
+                if turn % 64 == 0 {
+                    epochs.unpin(slot(0));
+                    epochs.pin(slot(0));
+                }
+            }
+            let keys: Vec<Vec<u8>> = (0..100).map(|_| draw(&mut dice)).collect();
+            let mut out = Vec::new();
+            index.get_many(|at| &keys[at], keys.len(), &mut out);
+            assert_eq!(out.len(), keys.len());
+            for (key, lookup) in keys.iter().zip(out) {
+                assert_eq!(found(lookup), model.get(key).copied(), "{name}");
+            }
+            let mut index = index;
+            let mut all = HashSet::new();
+            index.for_each(|record| assert!(all.insert(record)));
+            assert_eq!(all, model.values().copied().collect::<HashSet<_>>(), "{name}");
+            finish(index, &mut limbo, &epochs);
+        }
+    }
+}
+
+#[test]
+fn long_keys_that_differ_in_their_last_byte_are_told_apart() {
+    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Bytes, 1), Epochs::new(1), Limbo::new());
+    let keys: Vec<Vec<u8>> = (0..20u8).map(|last| [vec![9; 65_535], vec![last]].concat()).collect();
+    for key in &keys {
+        index.get_or_insert(key, &mut limbo, &epochs, |_| make_record(key));
+    }
+    for key in &keys {
+        assert_eq!(found(index.get(key)).map(key_of), Some(&key[..]));
+    }
+    assert!(found(index.get(&keys[0][..65_535])).is_none());
+    finish(index, &mut limbo, &epochs);
+}
+
+#[test]
+fn absence_is_noted_with_the_version_and_times_of_its_shard() {
+    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Fixed8, 0), Epochs::new(1), Limbo::new());
+    let key = 5u64.to_be_bytes();
+    let Lookup::Absent(before) = index.get(&key) else { panic!("found in an empty index") };
+    assert_eq!((before.version, before.wts, before.rts), (0, 0, 0));
+    // Nothing changes: neither does the version.
+    assert_eq!(seen_version(index.get(&key)), before.version);
+    // SAFETY: the index lives.
+    let stamp = unsafe { before.stamp.as_ref() };
+    stamp.rts.fetch_max(44, Ordering::SeqCst);
+    let mut calls = 0;
+    let inserted = index.get_or_insert(&key, &mut limbo, &epochs, |stamp| {
+        calls += 1;
+        assert_eq!(stamp.version.load(Ordering::SeqCst) & 1, 1, "latched");
+        assert_eq!(stamp.rts.load(Ordering::SeqCst), 44);
+        make_record(&key)
+    });
+    let Inserted::New(record, change) = inserted else { panic!("was there") };
+    assert_eq!((change.stamp, change.before), (before.stamp, before.version));
+    assert!(change.split_off.is_none());
+    assert_eq!(stamp.version.load(Ordering::SeqCst), change.after);
+    let again = index.get_or_insert(&key, &mut limbo, &epochs, |_| panic!("made twice"));
+    assert!(matches!(again, Inserted::Existing(there) if there == record));
+    assert_eq!((calls, stamp.version.load(Ordering::SeqCst)), (1, change.after));
+    // Another record under the same key is not the one to be removed.
+    let other = make_record(&key);
+    assert!(!index.remove(&key, other, 99, 99, &mut limbo, &epochs));
+    assert_eq!(stamp.version.load(Ordering::SeqCst), change.after);
+    assert!(index.remove(&key, record, 50, 60, &mut limbo, &epochs));
+    let Lookup::Absent(after) = index.get(&key) else { panic!("found") };
+    assert_eq!((after.wts, after.rts), (50, 60));
+    assert!(after.version > change.after);
+    free_record(other);
+    free_record(record);
+    finish(index, &mut limbo, &epochs);
+}
+
+#[test]
+fn a_panic_while_making_leaves_the_shard_as_it_was() {
+    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Bytes, 0), Epochs::new(1), Limbo::new());
+    let before = seen_version(index.get(b"k"));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        index.get_or_insert(b"k", &mut limbo, &epochs, |_| std::panic::resume_unwind(Box::new(())))
+    }));
+    assert!(outcome.is_err());
+    assert_eq!(seen_version(index.get(b"k")), before);
+    finish(index, &mut limbo, &epochs);
+}
+
+#[test]
+fn hashes_spread_over_shards_and_places() {
+    type Keys = fn(u64) -> Vec<u8>;
+    let kinds: [(&str, bool, Keys); 7] = [
+        ("sequential", true, |n| n.to_be_bytes().to_vec()),
+        ("sequential u32", true, |n| (n as u32).to_be_bytes().to_vec()),
+        ("by the thousand", true, |n| (n * 1000).to_be_bytes().to_vec()),
+        ("by a power of two", true, |n| (n << 32).to_be_bytes().to_vec()),
+        ("names", false, |n| format!("user:{n:08}").into_bytes()),
+        ("pairs", false, |n| [(n >> 8).to_be_bytes(), (n & 255).to_be_bytes()].concat()),
+        ("little-endian", true, |n| n.to_le_bytes().to_vec()),
+    ];
+    for (name, short, key) in kinds {
+        const KEYS: u64 = 1 << 16;
+        let mut shards = vec![0u32; 1024];
+        let mut places = vec![0u32; 1 << 16];
+        for n in 0..KEYS {
+            let key = key(n);
+            let hash = if short { Short::hash(&key).0 } else { Long::hash(&key).0 };
+            shards[(hash >> 54) as usize] += 1;
+            // The places of 64-place tables, shard by shard: high and low bits together.
+            places[((hash >> 54) << 6 | hash & 63) as usize] += 1;
+        }
+        // Random: 64 a shard with a deviation of 8; 36.8 % of places empty.
+        let (least, most) = (shards.iter().min().unwrap(), shards.iter().max().unwrap());
+        assert!(*least > 24 && *most < 112, "{name}: {least} to {most} keys to a shard");
+        let empty = places.iter().filter(|count| **count == 0).count();
+        assert!((22_000..26_500).contains(&empty), "{name}: {empty} of 65536 places empty");
+    }
+}
+
+#[test]
+fn memory_is_bounded_by_what_is_there() {
+    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Fixed8, 1), Epochs::new(1), Limbo::new());
+    let empty = index.memory_bytes();
+    let key = |n: u64| n.to_be_bytes();
+    for n in 0..100_000u64 {
+        index.get_or_insert(&key(n), &mut limbo, &epochs, |_| make_record(&key(n)));
+    }
+    let full = index.memory_bytes();
+    assert!((16 * 100_000..44 * 100_000).contains(&(full - empty)), "{}", full - empty);
+    for n in 0..100_000u64 {
+        let Lookup::Found(record) = index.get(&key(n)) else { panic!("lost") };
+        assert!(index.remove(&key(n), record, 1, 1, &mut limbo, &epochs));
+        retire_record(record, &mut limbo, &epochs);
+    }
+    assert!(index.memory_bytes() - empty <= 64 * 2 * 64, "{}", index.memory_bytes() - empty);
+    finish(index, &mut limbo, &epochs);
+}
+
+#[test]
+fn threads_that_insert_remove_and_read_agree() {
+    const WRITERS: usize = 3;
+    const TURNS: u64 = if cfg!(miri) { 300 } else { 40_000 };
+    for (class, key) in [
+        (KeyClass::Fixed8, (|n: u64| n.to_be_bytes().to_vec()) as fn(u64) -> Vec<u8>),
+        (KeyClass::Bytes, |n| format!("customer:{n}").into_bytes()),
+    ] {
+        let (index, epochs) = (HashIndex::new(class, 1), Epochs::new(WRITERS + 1));
+        let done = AtomicBool::new(false);
+        // Keys below 64 stay; the writers own the ones above by remainder, and race for a few.
+        let mut limbo = Limbo::new();
+        for n in 0..64 {
+            index.get_or_insert(&key(n), &mut limbo, &epochs, |_| make_record(&key(n)));
+        }
+        limbo.abandon(&epochs);
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    let (index, epochs) = (&index, &epochs);
+                    scope.spawn(move || {
+                        let mut limbo = Limbo::new();
+                        let mut dice = Dice(writer as u64);
+                        let mut mine = HashSet::new();
+                        for turn in 0..TURNS {
+                            epochs.pin(slot(writer));
+                            let n = 100 + dice.below(500) * WRITERS as u64 + writer as u64;
+                            let bytes = key(n);
+                            let there = found(index.get(&bytes));
+                            assert_eq!(there.is_some(), mine.contains(&n));
+                            match there {
+                                Some(record) => {
+                                    assert_eq!(key_of(record), bytes);
+                                    assert!(index.remove(&bytes, record, turn, turn, &mut limbo, epochs));
+                                    retire_record(record, &mut limbo, epochs);
+                                    mine.remove(&n);
+                                }
+                                None => {
+                                    let new = index
+                                        .get_or_insert(&bytes, &mut limbo, epochs, |_| make_record(&bytes));
+                                    assert!(matches!(new, Inserted::New(..)));
+                                    mine.insert(n);
+                                }
+                            }
+                            // One of ten keys that all race for: whoever unlinks it, retires it.
+                            let bytes = key(70 + dice.below(10));
+                            match index.get_or_insert(&bytes, &mut limbo, epochs, |_| make_record(&bytes)) {
+                                Inserted::New(..) => {}
+                                Inserted::Existing(record) => {
+                                    assert_eq!(key_of(record), bytes);
+                                    if index.remove(&bytes, record, 0, 0, &mut limbo, epochs) {
+                                        retire_record(record, &mut limbo, epochs);
+                                    }
+                                }
+                            }
+                            epochs.unpin(slot(writer));
+                        }
+                        limbo.abandon(epochs);
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                let mut dice = Dice(99);
+                let mut out = Vec::new();
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    epochs.pin(slot(WRITERS));
+                    let n = dice.below(64);
+                    assert_eq!(found(index.get(&key(n))).map(key_of), Some(&key(n)[..]));
+                    let keys: Vec<_> = (0..64).map(key).collect();
+                    out.clear();
+                    index.get_many(|at| &keys[at], 64, &mut out);
+                    for (n, lookup) in out.iter().enumerate() {
+                        assert_eq!(found(*lookup).map(key_of), Some(&keys[n][..]));
+                    }
+                    epochs.unpin(slot(WRITERS));
+                }
+            });
+            for writer in writers {
+                writer.join().expect("a writer failed");
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        finish(index, &mut Limbo::new(), &epochs);
+    }
+}
+
+/// The Dekker of a validator and an inserter: either the inserter's record starts at the
+/// validator's time, or the validator sees that the shard has changed.
+#[test]
+fn an_insert_and_a_validation_never_miss_each_other() {
+    const ROUNDS: u64 = if cfg!(miri) { 30 } else { 20_000 };
+    let (index, epochs) = (HashIndex::new(KeyClass::Fixed8, 1), Epochs::new(2));
+    let barrier = std::sync::Barrier::new(2);
+    let noted = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let validator = scope.spawn(|| {
+            let mut outcomes = Vec::new();
+            for round in 1..=ROUNDS {
+                epochs.pin(slot(0));
+                let Lookup::Absent(seen) = index.get(&7u64.to_be_bytes()) else { panic!("there") };
+                barrier.wait();
+                // SAFETY: pinned.
+                let stamp = unsafe { seen.stamp.as_ref() };
+                stamp.rts.fetch_max(round, Ordering::SeqCst);
+                outcomes.push(stamp.version.load(Ordering::SeqCst) == seen.version);
+                epochs.unpin(slot(0));
+                barrier.wait();
+                // The inserter cleans up.
+                barrier.wait();
+            }
+            outcomes
+        });
+        let inserter = scope.spawn(|| {
+            let (mut limbo, mut starts) = (Limbo::new(), Vec::new());
+            for _ in 1..=ROUNDS {
+                epochs.pin(slot(1));
+                barrier.wait();
+                let key = 7u64.to_be_bytes();
+                let inserted = index.get_or_insert(&key, &mut limbo, &epochs, |stamp| {
+                    noted.store(stamp.rts.load(Ordering::SeqCst), Ordering::Relaxed);
+                    make_record(&key)
+                });
+                starts.push(noted.load(Ordering::Relaxed));
+                barrier.wait();
+                let Inserted::New(record, _) = inserted else { panic!("there") };
+                assert!(index.remove(&key, record, 0, 0, &mut limbo, &epochs));
+                retire_record(record, &mut limbo, &epochs);
+                epochs.unpin(slot(1));
+                barrier.wait();
+            }
+            limbo.abandon(&epochs);
+            starts
+        });
+        let (outcomes, starts) = (validator.join().expect("failed"), inserter.join().expect("failed"));
+        for (round, (valid, start)) in outcomes.iter().zip(starts).enumerate() {
+            assert!(!valid || start > round as u64, "round {round}: both missed the other");
+        }
+    });
+    finish(index, &mut Limbo::new(), &epochs);
+}

@@ -1,0 +1,345 @@
+//! The ordered index: points and ranges, a B+tree with optimistic lock coupling.
+//!
+//! Leis, Haubenschild, Neumann: *Optimistic Lock Coupling* (IEEE Data Engineering Bulletin 42(1),
+//! 2019): a reader goes down from the root without writing anything, and at each step looks again at
+//! the version of the node above, after it has read that of the node below; so when it arrives it
+//! knows a leaf and a version at which that leaf was the one for its key. A writer does the same and
+//! then takes the latch of the leaf at that version. What it finds changed, it begins anew.
+//!
+//! Invariants, for whoever holds the latches or sees the versions unchanged:
+//!
+//! - All leaves are equally deep. Each node has two *fences*, its least key and the least key of the
+//!   next one of its level, and all keys in or under it lie between; siblings share theirs. There
+//!   are no links between siblings: a scan goes down again from the fence that it arrived at.
+//! - Whatever changes the keys or fences of a leaf changes its version, so a version seen is a
+//!   promise about the whole space between its fences.
+//! - A leaf that is split passes its times on to the new one; a leaf that is joined to another
+//!   raises the other's. A node that has left the tree is latched for ever ([`super::GONE`]).
+//! - Latches are taken from above and from the left, each by one attempt: who fails lets go of
+//!   everything and begins anew. So nobody waits who holds one.
+//!
+//! Departures from the paper and from textbook trees:
+//!
+//! - A node splits where the new key goes if that is behind all others, so that keys that come in
+//!   order fill their leaves.
+//! - Nodes are joined late: a leaf when it is empty, or when it has few records left and its
+//!   neighbour room for them (see `shrink`); an inner node likewise, when a removal passes it; a root
+//!   with one child gives way to it. An inner node that is down to one child takes some from its
+//!   neighbour, so that an empty leaf can always be joined. A queue thus needs no more than its
+//!   content, and a tree that was emptied is one leaf.
+//! - Nothing recurses: a change that needs one above makes that one, and begins anew.
+//!
+//! What it does not do: count ranges, find by position, or load in bulk.
+
+mod change;
+mod node;
+mod scan;
+
+use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp, prefetch_record};
+use crate::record::RecordPtr;
+use node::{Compared, Fixed, Free, Header, Node, Probe, Short, prefetch_node};
+use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
+use noonmark_core::{Epochs, Limbo};
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow};
+
+/// An index from keys to records, in the order of the keys' bytes.
+#[derive(Debug)]
+pub(crate) struct OrderedIndex(ByClass);
+
+#[derive(Debug)]
+enum ByClass {
+    Short(Tree<Short>),
+    Fixed(Tree<Fixed>),
+    Free(Tree<Free>),
+}
+
+/// The same call, whatever the class of the keys is.
+macro_rules! by_class {
+    ($self:ident, $tree:ident => $call:expr) => {
+        match &$self.0 {
+            ByClass::Short($tree) => $call,
+            ByClass::Fixed($tree) => $call,
+            ByClass::Free($tree) => $call,
+        }
+    };
+}
+
+impl OrderedIndex {
+    /// An empty index for keys of this class.
+    pub fn new(class: KeyClass) -> Self {
+        OrderedIndex(match class {
+            KeyClass::Fixed8 => ByClass::Short(Tree::new()),
+            KeyClass::Fixed16 => ByClass::Fixed(Tree::new()),
+            KeyClass::Bytes => ByClass::Free(Tree::new()),
+        })
+    }
+
+    /// The record under a key, or the leaf that has none.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Lookup {
+        by_class!(self, tree => tree.get(key))
+    }
+
+    /// The records of keys `0..count`, or the leaves without them, appended to `out` in their
+    /// order. The cache misses of up to [`ABREAST`] keys overlap, and the records' first lines are
+    /// on their way when this returns.
+    pub fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
+        by_class!(self, tree => tree.get_many(keys, count, out));
+    }
+
+    /// The record under the key, or the one that `make` makes, which is called at most once, with
+    /// the leaf latched, and not if there is one already.
+    pub fn get_or_insert(
+        &self,
+        key: &[u8],
+        limbo: &mut Limbo,
+        epochs: &Epochs,
+        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+    ) -> Inserted {
+        let _ = (&limbo, epochs);
+        by_class!(self, tree => tree.get_or_insert(key, make))
+    }
+
+    /// Unlinks exactly this record, if it is there: the leaf's times are raised to at least `wts`
+    /// and `rts` under the latch. Does not free it. Whether it was there.
+    pub fn remove(
+        &self,
+        key: &[u8],
+        record: RecordPtr,
+        wts: u64,
+        rts: u64,
+        limbo: &mut Limbo,
+        epochs: &Epochs,
+    ) -> bool {
+        by_class!(self, tree => tree.remove(key, record, wts, rts, limbo, epochs))
+    }
+
+    /// Leaf by leaf, in order or in reverse, all records with keys within the bounds, with the stamp
+    /// of each leaf that covers a part of them, until `visit` breaks. What it is given is what the
+    /// leaf held at `seen.version`. Bounds of a table of fixed keys must be keys of it.
+    pub fn scan(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        reverse: bool,
+        visit: impl FnMut(super::NodeSeen, &[RecordPtr]) -> ControlFlow<()>,
+    ) {
+        by_class!(self, tree => if reverse {
+            tree.scan_down(lower, upper, visit)
+        } else {
+            tree.scan_up(lower, upper, visit)
+        });
+    }
+
+    /// Visits every record, in order.
+    pub fn for_each(&mut self, visit: impl FnMut(RecordPtr)) {
+        by_class!(self, tree => tree.for_each(visit));
+    }
+
+    /// How many bytes the index takes, without what waits to be freed.
+    pub fn memory_bytes(&self) -> usize {
+        // Relaxed: a statistic.
+        by_class!(self, tree => tree.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// The tree, for one way to compare keys.
+#[derive(Debug)]
+struct Tree<C: Compared> {
+    /// Replaced only under the latch of the old root, before its version changes.
+    root: AtomicPtr<Header>,
+    /// Bytes in nodes and fences.
+    bytes: AtomicUsize,
+    class: PhantomData<C>,
+}
+
+impl<C: Compared> Tree<C> {
+    fn new() -> Self {
+        let root = Node::new_leaf();
+        Tree {
+            root: AtomicPtr::new(root.address()),
+            bytes: AtomicUsize::new(root.memory_bytes()),
+            class: PhantomData,
+        }
+    }
+
+    /// The root and a version at which it was the root; `None` to begin anew.
+    #[inline(always)]
+    fn begin(&self) -> Option<(Node<'_>, u64)> {
+        // Acquire: the node's first contents, stored before its address was, are seen.
+        let address = self.root.load(Ordering::Acquire);
+        // SAFETY: callers are pinned; roots are retired after they have been replaced.
+        let node = unsafe { Node::at(address) }?;
+        let version = node.stamp().begin()?;
+        // Relaxed: the version was acquired, and a new root is stored before the version of the old
+        // one changes.
+        (self.root.load(Ordering::Relaxed) == address).then_some((node, version))
+    }
+
+    /// Goes down by the place that `choose` picks in each inner node; `None` to begin anew. What
+    /// comes back is a leaf, with a version at which it was the right one.
+    #[inline(always)]
+    fn descend<'a>(
+        &'a self,
+        mut choose: impl FnMut(Node<'a>, u64) -> Option<usize>,
+    ) -> Option<(Node<'a>, u64)> {
+        let (mut node, mut version) = self.begin()?;
+        for level in (0..node.header().level).rev() {
+            let at = choose(node, version)?;
+            let address = node.inner().child(at);
+            prefetch_node(address, level);
+            if !node.stamp().is_still(version) {
+                return None;
+            }
+            // SAFETY: callers are pinned, and the child was linked at `version`.
+            let child = unsafe { Node::at(address) }?;
+            let child_version = child.stamp().begin()?;
+            // Or else the child may have been split or joined before we read its version.
+            if !node.stamp().is_still(version) {
+                return None;
+            }
+            (node, version) = (child, child_version);
+        }
+        Some((node, version))
+    }
+
+    /// The leaf for a key.
+    #[inline(always)]
+    fn leaf_for(&self, probe: Probe<'_>) -> Option<(Node<'_>, u64)> {
+        self.descend(|node, version| node.inner().rank::<C>(probe, version, true))
+    }
+
+    #[inline(always)]
+    fn get(&self, key: &[u8]) -> Lookup {
+        let probe = Probe::key::<C>(key);
+        loop {
+            if let Some((leaf, version)) = self.leaf_for(probe)
+                && let Some(lookup) = Self::look_up(leaf, version, probe)
+            {
+                return lookup;
+            }
+        }
+    }
+
+    /// What the leaf says about a key; `None` if it has changed.
+    #[inline(always)]
+    fn look_up(leaf: Node<'_>, version: u64, probe: Probe<'_>) -> Option<Lookup> {
+        match leaf.leaf().search::<C>(probe, version)? {
+            (_, Some(record)) => leaf.stamp().is_still(version).then_some(Lookup::Found(record)),
+            (_, None) => leaf.stamp().seen(version).map(Lookup::Absent),
+        }
+    }
+
+    fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
+        out.reserve(count);
+        for first in (0..count).step_by(ABREAST) {
+            self.get_group(|at| keys(first + at), ABREAST.min(count - first), out);
+        }
+    }
+
+    /// Up to [`ABREAST`] keys, level by level, all on one level before any goes to the next.
+    fn get_group<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
+        let root = loop {
+            if let Some(root) = self.begin() {
+                break root;
+            }
+        };
+        let mut probes = [Probe::key::<C>(&[]); ABREAST];
+        for (at, probe) in probes[..count].iter_mut().enumerate() {
+            *probe = Probe::key::<C>(keys(at));
+        }
+        // Where each key is; `None` for those that somebody got in the way of.
+        let mut places = [Some(root); ABREAST];
+        for level in (0..root.0.header().level).rev() {
+            let mut children = [std::ptr::null_mut(); ABREAST];
+            for ((place, probe), child) in places.iter().zip(&probes).zip(&mut children).take(count) {
+                if let Some((node, version)) = *place
+                    && let Some(at) = node.inner().rank::<C>(*probe, version, true)
+                {
+                    *child = node.inner().child(at);
+                    prefetch_node(*child, level);
+                }
+            }
+            for (place, address) in places.iter_mut().zip(children).take(count) {
+                *place = place.and_then(|(node, version)| {
+                    if !node.stamp().is_still(version) {
+                        return None;
+                    }
+                    // SAFETY: callers are pinned, and the child was linked at `version`.
+                    let child = unsafe { Node::at(address) }?;
+                    let child_version = child.stamp().begin()?;
+                    // As in `descend`.
+                    node.stamp().is_still(version).then_some((child, child_version))
+                });
+            }
+        }
+        if !C::SHORT {
+            // The records must be read to tell keys apart: ask for them all before any is.
+            for (place, probe) in places.iter().zip(&probes).take(count) {
+                if let Some((leaf, _)) = place {
+                    let guess = leaf.leaf().guess::<C>(*probe).cast::<u8>();
+                    super::prefetch(guess);
+                    super::prefetch(guess.wrapping_add(64));
+                }
+            }
+        }
+        for (at, (place, probe)) in places.iter().zip(&probes).take(count).enumerate() {
+            let lookup = place.and_then(|(leaf, version)| Self::look_up(leaf, version, *probe));
+            let lookup = lookup.unwrap_or_else(|| self.get(keys(at)));
+            if let (true, Lookup::Found(record)) = (C::SHORT, lookup) {
+                prefetch_record(record);
+            }
+            out.push(lookup);
+        }
+    }
+
+    /// Visits every record. Only for who owns the index.
+    fn for_each(&self, mut visit: impl FnMut(RecordPtr)) {
+        self.for_each_node(|node| {
+            if node.header().level == 0 {
+                let mut records = Vec::new();
+                node.leaf().append_to(&mut records);
+                records.into_iter().for_each(&mut visit);
+            }
+        });
+    }
+
+    /// Visits every node, children before the next sibling and after their parent, which may then
+    /// be freed. Only for who owns the index.
+    fn for_each_node<'a>(&'a self, mut visit: impl FnMut(Node<'a>)) {
+        // Relaxed: we are the owner.
+        let mut waiting = vec![self.root.load(Ordering::Relaxed)];
+        while let Some(address) = waiting.pop() {
+            // SAFETY: we own the index, and each node is visited once.
+            let Some(node) = (unsafe { Node::at(address) }) else { continue };
+            if node.header().level > 0 {
+                let from = waiting.len();
+                node.inner().append_to(&mut Vec::new(), &mut waiting);
+                waiting[from..].reverse();
+            }
+            visit(node);
+        }
+    }
+}
+
+impl<C: Compared> Drop for Tree<C> {
+    fn drop(&mut self) {
+        self.for_each_node(|node| {
+            let header = node.header();
+            let mut fences = vec![header.lower(), header.upper()];
+            if header.level > 0 {
+                node.inner().append_to(&mut fences, &mut Vec::new());
+            }
+            for fence in fences {
+                // SAFETY: each place holds a count, and goes now.
+                unsafe { fence.release::<C>(1) };
+            }
+            // SAFETY: visited once, its children's addresses copied; nobody is left.
+            unsafe { node.free() };
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,674 @@
+//! The nodes of the ordered index, and the search within one.
+//!
+//! ```text
+//! header (one line)   version wts rts | count, skip | lower | upper | level
+//! leaf                heads[31] | records[31]
+//! inner node          heads[31] | children[32] | separators[31]
+//! ```
+//!
+//! A *head* is 8 bytes of a key as a number, so that a node is searched by comparing words. The
+//! heads of a node begin after the bytes that all keys between its two *fences* share (`skip`): the
+//! fences are fixed when a node is made, split or joined, and any key that the tree leads here lies
+//! between them, so the shared bytes need no comparison. The first and last nodes of a level lack a
+//! fence: there the heads of an inner node begin after what its separators share, which is compared
+//! first; those of a leaf begin with the keys. Equal heads are told apart by the whole keys: a
+//! leaf's in its records, an inner node's in its separators.
+//!
+//! All that is read without a latch is an atomic, loaded relaxed, and believed only once the node's
+//! version has been found unchanged; what is a pointer is followed only after that.
+
+use super::super::{GONE, NodeStamp, head, prefetch};
+use crate::record::RecordPtr;
+use noonmark_core::Garbage;
+use noonmark_core::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::cmp::Ordering as Order;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Most records in a leaf: one less than a power of two, so that a search takes the same number of
+/// steps whatever it finds. Nine lines in all.
+pub(super) const LEAF_KEYS: usize = 31;
+/// Most separators in an inner node: likewise.
+pub(super) const INNER_KEYS: usize = 31;
+
+/// What a head is where there is none: no key's head is greater.
+const NO_HEAD: u64 = u64::MAX;
+
+/// How the keys of a class are compared.
+pub(super) trait Compared {
+    /// Whether all keys are equally long and at most 8 bytes, so that a head is a whole key.
+    const SHORT: bool;
+    /// Whether a key of this length has no bytes behind a head that begins after `skip`, and nor
+    /// has any other key of the table.
+    fn head_decides(skip: usize, len: usize) -> bool;
+}
+
+/// Keys of one length, at most 8.
+#[derive(Debug)]
+pub(super) struct Short;
+/// Keys of one length.
+#[derive(Debug)]
+pub(super) struct Fixed;
+/// Keys of any length.
+#[derive(Debug)]
+pub(super) struct Free;
+
+impl Compared for Short {
+    const SHORT: bool = true;
+    #[inline(always)]
+    fn head_decides(_: usize, _: usize) -> bool {
+        true
+    }
+}
+impl Compared for Fixed {
+    const SHORT: bool = false;
+    #[inline(always)]
+    fn head_decides(skip: usize, len: usize) -> bool {
+        skip + 8 >= len
+    }
+}
+impl Compared for Free {
+    const SHORT: bool = false;
+    #[inline(always)]
+    fn head_decides(_: usize, _: usize) -> bool {
+        false
+    }
+}
+
+/// The border between two nodes: the keys from it on belong to the right one. In one word: the head
+/// for short keys, for others the address of a counted byte string. Zero is none: the end of the
+/// key space, which no border between keys can be, since it is greater than some key.
+///
+/// Each place in a node that holds a fence has its own count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fence(u64);
+
+/// What fences of long keys point to.
+type FenceKey = Box<[u8]>;
+
+impl Fence {
+    pub(super) const NONE: Fence = Fence(0);
+
+    /// A fence, counted once, that parts `left` from `right`, which is greater: of long keys as few
+    /// bytes as do it.
+    pub(super) fn between<C: Compared>(left: &[u8], right: &[u8]) -> Fence {
+        if C::SHORT {
+            return Fence(head(right, 0));
+        }
+        let shared = common(left, right);
+        let key: FenceKey = right[..right.len().min(shared + 1)].into();
+        Fence(Arc::into_raw(Arc::new(key)).expose_provenance() as u64)
+    }
+
+    pub(super) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    fn address(self) -> *const FenceKey {
+        std::ptr::with_exposed_provenance(self.0 as usize)
+    }
+
+    /// The bytes of a fence of long keys.
+    ///
+    /// # Safety
+    /// Not none; of a class that is not short; loaded and then validated by somebody who is pinned
+    /// for `'a`, or holds the latch, or owns the index.
+    pub(super) unsafe fn bytes<'a>(self) -> &'a [u8] {
+        // SAFETY: `between` made it; its counts are let go a grace period after it is unlinked.
+        unsafe { &*self.address() }
+    }
+
+    /// What this fence costs, roughly: the string, its box and its counts.
+    pub(super) fn memory_bytes<C: Compared>(self) -> usize {
+        if C::SHORT || self.is_none() {
+            return 0;
+        }
+        // SAFETY: only called by whoever made it or is about to retire it.
+        32 + unsafe { self.bytes() }.len()
+    }
+
+    /// Counts another place that holds it.
+    pub(super) fn retain<C: Compared>(self) -> Fence {
+        if !C::SHORT && !self.is_none() {
+            // SAFETY: the place that it was taken from holds a count.
+            unsafe { Arc::increment_strong_count(self.address()) };
+        }
+        self
+    }
+
+    /// Lets go of so many counts.
+    ///
+    /// # Safety
+    /// They are held, and nobody reads the fence through the places that held them.
+    pub(super) unsafe fn release<C: Compared>(self, counts: usize) {
+        if !C::SHORT && !self.is_none() {
+            // SAFETY: passed on.
+            unsafe { release(self.address().cast_mut().cast(), counts) };
+        }
+    }
+
+    /// Letting go of so many counts, later; `None` if there is nothing to let go of.
+    pub(super) fn garbage<C: Compared>(self, counts: usize) -> Option<Garbage> {
+        (!C::SHORT && !self.is_none())
+            // SAFETY: the places are overwritten; byte strings may be freed on any thread.
+            .then(|| unsafe { Garbage::new(self.address().cast_mut().cast(), counts, release) })
+    }
+
+    /// How the fence compares with a key: with its head alone if keys are short.
+    ///
+    /// # Safety
+    /// As for [`Fence::bytes`], if keys are not short.
+    pub(super) unsafe fn compare<C: Compared>(self, key: &[u8]) -> Order {
+        if C::SHORT {
+            self.0.cmp(&head(key, 0))
+        } else {
+            // SAFETY: passed on.
+            unsafe { self.bytes() }.cmp(key)
+        }
+    }
+}
+
+/// Lets go of counts of the fence at this address.
+unsafe fn release(address: *mut u8, counts: usize) {
+    for _ in 0..counts {
+        // SAFETY: the counts were held by places that are gone.
+        unsafe { Arc::decrement_strong_count(address.cast::<FenceKey>()) };
+    }
+}
+
+/// How many bytes two keys share from the start.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// How many bytes all keys between two fences share.
+fn shared<C: Compared>(lower: Fence, upper: Fence) -> usize {
+    if C::SHORT || lower.is_none() || upper.is_none() {
+        return 0;
+    }
+    // SAFETY: called under the latch of the node whose fences these are.
+    unsafe { common(lower.bytes(), upper.bytes()) }
+}
+
+/// What is looked for: a key, or a fence.
+#[derive(Clone, Copy)]
+pub(super) struct Probe<'a> {
+    /// The head of the whole key, for short keys.
+    head: u64,
+    /// The key, for others.
+    key: &'a [u8],
+}
+
+impl<'a> Probe<'a> {
+    #[inline(always)]
+    pub(super) fn key<C: Compared>(key: &'a [u8]) -> Self {
+        Probe { head: if C::SHORT { head(key, 0) } else { 0 }, key }
+    }
+
+    /// # Safety
+    /// As for [`Fence::bytes`], if keys are not short.
+    pub(super) unsafe fn fence<C: Compared>(fence: Fence) -> Self {
+        // SAFETY: passed on.
+        Probe { head: fence.0, key: if C::SHORT { &[] } else { unsafe { fence.bytes() } } }
+    }
+}
+
+/// What every node begins with: one line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Header {
+    pub(super) stamp: NodeStamp,
+    /// How many records or separators. Changes under the latch only, like all that follows.
+    count: AtomicU32,
+    /// Where heads begin in keys: behind the bytes that all keys between the fences share; in an
+    /// inner node that lacks a fence, behind those that its separators share.
+    skip: AtomicU32,
+    /// The least key that belongs here; [`Fence::NONE`] in the leftmost node of a level.
+    lower: AtomicU64,
+    /// The least key that no longer does; [`Fence::NONE`] in the rightmost.
+    upper: AtomicU64,
+    /// 0 for leaves. Never changes.
+    pub(super) level: u32,
+}
+
+impl Header {
+    fn new(level: u32) -> Self {
+        Header {
+            stamp: NodeStamp::default(),
+            count: AtomicU32::new(0),
+            skip: AtomicU32::new(0),
+            lower: AtomicU64::new(0),
+            upper: AtomicU64::new(0),
+            level,
+        }
+    }
+
+    // The loads and stores below are relaxed: loads are believed by the version only, or done under
+    // the latch, as all stores are.
+
+    #[inline(always)]
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed) as usize
+    }
+    fn skip(&self) -> usize {
+        self.skip.load(Ordering::Relaxed) as usize
+    }
+    pub(super) fn lower(&self) -> Fence {
+        Fence(self.lower.load(Ordering::Relaxed))
+    }
+    pub(super) fn upper(&self) -> Fence {
+        Fence(self.upper.load(Ordering::Relaxed))
+    }
+    fn set_count(&self, count: usize) {
+        self.count.store(count as u32, Ordering::Relaxed);
+    }
+    fn set_fences(&self, lower: Fence, upper: Fence) {
+        self.lower.store(lower.0, Ordering::Relaxed);
+        self.upper.store(upper.0, Ordering::Relaxed);
+    }
+    fn set_skip(&self, skip: usize) {
+        self.skip.store(skip as u32, Ordering::Relaxed);
+    }
+    /// Whether the node is the first or last of its level.
+    #[inline(always)]
+    fn at_edge(&self) -> bool {
+        self.lower().is_none() || self.upper().is_none()
+    }
+}
+
+/// The lowest nodes: they hold the records.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Leaf {
+    pub(super) header: Header,
+    heads: [AtomicU64; LEAF_KEYS],
+    records: [AtomicPtr<u64>; LEAF_KEYS],
+}
+
+/// All others. Child `i` holds the keys from separator `i - 1` on and below separator `i`.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Inner {
+    pub(super) header: Header,
+    heads: [AtomicU64; INNER_KEYS],
+    children: [AtomicPtr<Header>; INNER_KEYS + 1],
+    separators: [AtomicU64; INNER_KEYS],
+}
+
+/// How many heads are below this one (or, if `or_equal`, not above it), without a branch that
+/// depends on them. Places without a head count as above, except for the greatest head there is.
+#[inline(always)]
+fn count_below<const N: usize>(heads: &[AtomicU64; N], probe: u64, or_equal: bool) -> usize {
+    const { assert!((N + 1).is_power_of_two()) };
+    let mut below = 0;
+    let mut step = N.div_ceil(2);
+    while step > 0 {
+        // SAFETY: `below + step` is at most the sum of all steps so far, which is at most N.
+        // Relaxed: see `Header`.
+        let there = unsafe { heads.get_unchecked(below + step - 1) }.load(Ordering::Relaxed);
+        let counts = if or_equal { there <= probe } else { there < probe };
+        below += step * usize::from(counts);
+        step /= 2;
+    }
+    below
+}
+
+/// Within the places `from..count` that have this head: how many of all places compare below, asking
+/// `is_below` for the whole keys. `None` if it does not know.
+#[cold]
+fn among_equals<const N: usize>(
+    heads: &[AtomicU64; N],
+    probe: u64,
+    from: usize,
+    count: usize,
+    mut is_below: impl FnMut(usize) -> Option<bool>,
+) -> Option<usize> {
+    // Relaxed: see `Header`.
+    let equal = heads[from..count].iter().take_while(|head| head.load(Ordering::Relaxed) == probe).count();
+    let (mut low, mut high) = (from, from + equal);
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_below(middle)? { low = middle + 1 } else { high = middle }
+    }
+    Some(low)
+}
+
+impl Leaf {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        // Never more, except in the eyes of the compiler.
+        self.header.count().min(LEAF_KEYS)
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> *mut u64 {
+        // Relaxed: see `Header`.
+        self.records[at].load(Ordering::Relaxed)
+    }
+
+    /// The record at a place below the count, read under the latch or yet to be validated.
+    #[inline(always)]
+    pub(super) fn record(&self, at: usize) -> Option<RecordPtr> {
+        NonNull::new(self.word(at)).map(RecordPtr::new)
+    }
+
+    /// The key of the record at a place, if the leaf is still at `version`.
+    #[inline(always)]
+    fn key(&self, at: usize, version: u64) -> Option<&[u8]> {
+        let record = self.record(at)?;
+        if !self.header.stamp.is_still(version) {
+            return None;
+        }
+        // SAFETY: the caller is pinned, and the record was linked here at `version`.
+        Some(unsafe { record.key() })
+    }
+
+    /// The place at which a key is or would be, and its record. `None` if the leaf has changed. What
+    /// is returned is still to be validated.
+    #[inline(always)]
+    pub(super) fn search<C: Compared>(
+        &self,
+        probe: Probe<'_>,
+        version: u64,
+    ) -> Option<(usize, Option<RecordPtr>)> {
+        let skip = if C::SHORT { 0 } else { self.header.skip() };
+        let head = if C::SHORT { probe.head } else { head(probe.key, skip) };
+        let count = self.count();
+        let at = count_below(&self.heads, head, false);
+        // Relaxed: see `Header`.
+        if at >= count || self.heads[at].load(Ordering::Relaxed) != head {
+            return Some((at.min(count), None));
+        }
+        if C::SHORT || C::head_decides(skip, probe.key.len()) {
+            return Some((at, self.record(at)));
+        }
+        // Mostly there is one record with this head.
+        // Relaxed: see `Header`.
+        let at = if at + 1 == count || self.heads[at + 1].load(Ordering::Relaxed) != head {
+            at
+        } else {
+            among_equals(&self.heads, head, at, count, |at| Some(self.key(at, version)? < probe.key))?
+        };
+        if at == count {
+            return Some((at, None));
+        }
+        Some(match self.key(at, version)?.cmp(probe.key) {
+            Order::Less => (at + 1, None),
+            Order::Equal => (at, self.record(at)),
+            Order::Greater => (at, None),
+        })
+    }
+
+    /// How many records have keys below the probe (or, if `or_equal`, not above it). `None` if the
+    /// leaf has changed; still to be validated.
+    pub(super) fn rank<C: Compared>(&self, probe: Probe<'_>, version: u64, or_equal: bool) -> Option<usize> {
+        let head = if C::SHORT { probe.head } else { head(probe.key, self.header.skip()) };
+        let count = self.count();
+        if C::SHORT {
+            return Some(count_below(&self.heads, head, or_equal).min(count));
+        }
+        let from = count_below(&self.heads, head, false).min(count);
+        among_equals(&self.heads, head, from, count, |at| {
+            let order = self.key(at, version)?.cmp(probe.key);
+            Some(order == Order::Less || or_equal && order == Order::Equal)
+        })
+    }
+
+    /// A record that may well be the one with this key: an address to ask for.
+    #[inline(always)]
+    pub(super) fn guess<C: Compared>(&self, probe: Probe<'_>) -> *mut u64 {
+        let head = if C::SHORT { probe.head } else { head(probe.key, self.header.skip()) };
+        self.word(count_below(&self.heads, head, false).min(LEAF_KEYS - 1))
+    }
+
+    fn set(&self, at: usize, head: u64, record: *mut u64) {
+        // Relaxed: see `Header`.
+        self.heads[at].store(head, Ordering::Relaxed);
+        self.records[at].store(record, Ordering::Relaxed);
+    }
+
+    /// Puts a record at a place of a leaf that is latched and not full.
+    pub(super) fn insert<C: Compared>(&self, at: usize, key: &[u8], record: RecordPtr) {
+        let count = self.count();
+        for from in (at..count).rev() {
+            // Relaxed: see `Header`.
+            self.set(from + 1, self.heads[from].load(Ordering::Relaxed), self.word(from));
+        }
+        self.set(at, head(key, if C::SHORT { 0 } else { self.header.skip() }), record.as_ptr());
+        self.header.set_count(count + 1);
+    }
+
+    /// Takes the record at a place out of a latched leaf.
+    pub(super) fn remove(&self, at: usize) {
+        let count = self.count();
+        for from in at + 1..count {
+            // Relaxed: see `Header`.
+            self.set(from - 1, self.heads[from].load(Ordering::Relaxed), self.word(from));
+        }
+        self.set(count - 1, NO_HEAD, std::ptr::null_mut());
+        self.header.set_count(count - 1);
+    }
+
+    /// Appends what a latched leaf holds.
+    pub(super) fn append_to(&self, records: &mut Vec<RecordPtr>) {
+        records.extend((0..self.count()).filter_map(|at| self.record(at)));
+    }
+
+    /// Lays out a latched leaf anew.
+    pub(super) fn fill<C: Compared>(&self, lower: Fence, upper: Fence, records: &[RecordPtr]) {
+        self.header.set_fences(lower, upper);
+        let skip = shared::<C>(lower, upper);
+        self.header.set_skip(skip);
+        for at in 0..LEAF_KEYS {
+            match records.get(at) {
+                // SAFETY: linked, or about to be: it cannot be freed before the latch is let go.
+                Some(record) => self.set(at, head(unsafe { record.key() }, skip), record.as_ptr()),
+                None => self.set(at, NO_HEAD, std::ptr::null_mut()),
+            }
+        }
+        self.header.set_count(records.len());
+    }
+}
+
+impl Inner {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        // Never more, except in the eyes of the compiler.
+        self.header.count().min(INNER_KEYS)
+    }
+
+    fn separator(&self, at: usize) -> Fence {
+        // Relaxed: see `Header`.
+        Fence(self.separators[at].load(Ordering::Relaxed))
+    }
+
+    /// The child at a place up to the count. Validate before use.
+    #[inline(always)]
+    pub(super) fn child(&self, at: usize) -> *mut Header {
+        // Relaxed: see `Header`.
+        self.children[at.min(INNER_KEYS)].load(Ordering::Relaxed)
+    }
+
+    /// The place of the child that holds the probe or, unless `or_equal`, what is just below it.
+    /// `None` if the node has changed; still to be validated.
+    #[inline(always)]
+    pub(super) fn rank<C: Compared>(&self, probe: Probe<'_>, version: u64, or_equal: bool) -> Option<usize> {
+        let head = if C::SHORT { probe.head } else { head(probe.key, self.header.skip()) };
+        let count = self.count();
+        if C::SHORT {
+            return Some(count_below(&self.heads, head, or_equal).min(count));
+        }
+        if self.header.at_edge() && self.header.skip() > 0 {
+            // What is skipped is not what all keys share that come here: compare it first.
+            let first = self.separator(0);
+            if !self.header.stamp.is_still(version) || first.is_none() {
+                return None;
+            }
+            // SAFETY: validated; callers are pinned.
+            let skipped = unsafe { first.bytes() }.get(..self.header.skip())?;
+            match probe.key[..probe.key.len().min(skipped.len())].cmp(skipped) {
+                Order::Less => return Some(0),
+                Order::Equal => {}
+                Order::Greater => return Some(count),
+            }
+        }
+        let from = count_below(&self.heads, head, false).min(count);
+        // Relaxed: see `Header`.
+        if from == count || self.heads[from].load(Ordering::Relaxed) != head {
+            return Some(from);
+        }
+        among_equals(&self.heads, head, from, count, |at| {
+            let separator = self.separator(at);
+            if !self.header.stamp.is_still(version) || separator.is_none() {
+                return None;
+            }
+            // SAFETY: validated; callers are pinned.
+            let order = unsafe { separator.bytes() }.cmp(probe.key);
+            Some(order == Order::Less || or_equal && order == Order::Equal)
+        })
+    }
+
+    /// Appends what a latched inner node holds.
+    pub(super) fn append_to(&self, separators: &mut Vec<Fence>, children: &mut Vec<*mut Header>) {
+        separators.extend((0..self.count()).map(|at| self.separator(at)));
+        children.extend((0..=self.count()).map(|at| self.child(at)));
+    }
+
+    /// Lays out a latched inner node anew.
+    pub(super) fn fill<C: Compared>(
+        &self,
+        lower: Fence,
+        upper: Fence,
+        separators: &[Fence],
+        children: &[*mut Header],
+    ) {
+        debug_assert_eq!(separators.len() + 1, children.len());
+        self.header.set_fences(lower, upper);
+        let skip = match separators {
+            [first, .., last] if self.header.at_edge() => shared::<C>(*first, *last),
+            _ => shared::<C>(lower, upper),
+        };
+        self.header.set_skip(skip);
+        for at in 0..INNER_KEYS {
+            let (fence, head) = match separators.get(at) {
+                None => (Fence::NONE, NO_HEAD),
+                Some(fence) if C::SHORT => (*fence, fence.0),
+                // SAFETY: we hold the latch of the node that has it.
+                Some(fence) => (*fence, head(unsafe { fence.bytes() }, skip)),
+            };
+            // Relaxed: see `Header`.
+            self.heads[at].store(head, Ordering::Relaxed);
+            self.separators[at].store(fence.0, Ordering::Relaxed);
+        }
+        for at in 0..=INNER_KEYS {
+            // Relaxed: see `Header`.
+            let child = children.get(at).copied().unwrap_or(std::ptr::null_mut());
+            self.children[at].store(child, Ordering::Relaxed);
+        }
+        self.header.set_count(separators.len());
+    }
+}
+
+/// A node that is not freed during `'a`: the holder is pinned, or owns the index.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a>(NonNull<Header>, PhantomData<&'a Header>);
+
+impl<'a> Node<'a> {
+    /// # Safety
+    /// The address was read from the tree by somebody who is pinned for `'a` or owns it, and has
+    /// been validated.
+    #[inline(always)]
+    pub(super) unsafe fn at(address: *mut Header) -> Option<Node<'a>> {
+        NonNull::new(address).map(|address| Node(address, PhantomData))
+    }
+
+    pub(super) fn new_leaf() -> Node<'a> {
+        let leaf = Leaf {
+            header: Header::new(0),
+            heads: std::array::from_fn(|_| AtomicU64::new(NO_HEAD)),
+            records: std::array::from_fn(|_| AtomicPtr::default()),
+        };
+        Node(NonNull::from(Box::leak(Box::new(leaf))).cast(), PhantomData)
+    }
+
+    pub(super) fn new_inner(level: u32) -> Node<'a> {
+        debug_assert!(level > 0);
+        let inner = Inner {
+            header: Header::new(level),
+            heads: std::array::from_fn(|_| AtomicU64::new(NO_HEAD)),
+            children: std::array::from_fn(|_| AtomicPtr::default()),
+            separators: std::array::from_fn(|_| AtomicU64::new(0)),
+        };
+        Node(NonNull::from(Box::leak(Box::new(inner))).cast(), PhantomData)
+    }
+
+    #[inline(always)]
+    pub(super) fn address(self) -> *mut Header {
+        self.0.as_ptr()
+    }
+    #[inline(always)]
+    pub(super) fn header(self) -> &'a Header {
+        // SAFETY: not freed during `'a`; all that changes in it is atomic.
+        unsafe { &*self.0.as_ptr() }
+    }
+    #[inline(always)]
+    pub(super) fn stamp(self) -> &'a NodeStamp {
+        &self.header().stamp
+    }
+    #[inline(always)]
+    pub(super) fn leaf(self) -> &'a Leaf {
+        debug_assert_eq!(self.header().level, 0);
+        // SAFETY: as above; at level 0, which never changes, the address is that of a leaf.
+        unsafe { &*self.0.as_ptr().cast() }
+    }
+    #[inline(always)]
+    pub(super) fn inner(self) -> &'a Inner {
+        debug_assert!(self.header().level > 0);
+        // SAFETY: as above.
+        unsafe { &*self.0.as_ptr().cast() }
+    }
+
+    pub(super) fn memory_bytes(self) -> usize {
+        if self.header().level == 0 { size_of::<Leaf>() } else { size_of::<Inner>() }
+    }
+
+    /// Freeing the node, later. The fences in it are not let go.
+    pub(super) fn garbage(self) -> Garbage {
+        debug_assert_eq!(self.stamp().version.load(Ordering::Relaxed), GONE);
+        let level = self.header().level as usize;
+        // SAFETY: it has left the tree; atomics may be dropped on any thread.
+        unsafe { Garbage::new(self.address().cast(), level, free_node) }
+    }
+
+    /// Frees the node now.
+    ///
+    /// # Safety
+    /// Nobody refers to it, nor will.
+    pub(super) unsafe fn free(self) {
+        // SAFETY: passed on.
+        unsafe { free_node(self.address().cast(), self.header().level as usize) }
+    }
+}
+
+/// Frees the node at an address, of this level.
+unsafe fn free_node(address: *mut u8, level: usize) {
+    // SAFETY: it was leaked by `new_leaf` or `new_inner`, as its level says, and nobody is left.
+    unsafe {
+        if level == 0 {
+            drop(Box::from_raw(address.cast::<Leaf>()));
+        } else {
+            drop(Box::from_raw(address.cast::<Inner>()));
+        }
+    }
+}
+
+/// Asks for all lines of a node that may be about to be searched. Any address will do.
+#[inline(always)]
+pub(super) fn prefetch_node(address: *mut Header, level: u32) {
+    // Of an inner node not the separators, which are seldom looked at.
+    let bytes = if level == 0 { size_of::<Leaf>() } else { std::mem::offset_of!(Inner, separators) };
+    for line in (0..bytes).step_by(64) {
+        prefetch(address.cast::<u8>().wrapping_add(line));
+    }
+}

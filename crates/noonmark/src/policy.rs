@@ -1,0 +1,49 @@
+//! How often and how long a transaction is tried.
+
+use std::time::Duration;
+
+/// How a transaction is retried after conflicts.
+///
+/// The default: until it commits, with short random pauses between attempts, and with the
+/// [escape](Policy::escape_after) after 64 failed ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Give up after this many attempts; `None`: never.
+    pub attempts_max: Option<u32>,
+    /// Give up when this much time has passed since the first attempt began, waits included; `None`:
+    /// never.
+    pub deadline: Option<Duration>,
+    /// The pause before the second attempt is a random time up to this; each further one up to twice
+    /// the one before. Zero: no pauses.
+    pub backoff_min: Duration,
+    /// No pause is longer than this.
+    pub backoff_max: Duration,
+    /// After this many failed attempts no other transaction begins a new attempt until this one has
+    /// committed (transactions that run already go on): it then commits after at most as many more
+    /// attempts as there are sessions. `None`: no escape.
+    pub escape_after: Option<u32>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            attempts_max: None,
+            deadline: None,
+            backoff_min: Duration::from_nanos(500),
+            backoff_max: Duration::from_micros(50),
+            escape_after: Some(64),
+        }
+    }
+}
+
+impl Policy {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Try once; a conflict is the caller's.
+    pub fn once() -> Self {
+        Policy { attempts_max: Some(1), ..Self::default() }
+    }
+}

@@ -1,0 +1,156 @@
+//! `adaptive`: optimistic where it is calm, locked where it is not [Granularity §3.2].
+//!
+//! Beside the data: the *heat* of the cell, and a read indicator.
+//!
+//! ```text
+//!                  failed validations, locks met: heat rises by HEAT_OF_CONFLICT
+//!   optimistic  ────────────────────────────────────────────────────▶  pessimistic
+//!   heat < HOT  ◀────────────────────────────────────────────────────  heat >= HOT
+//!                  each write that commits: heat falls by one
+//! ```
+//!
+//! - *Read*, optimistic: as `occ`. Pessimistic: enter the read indicator, then look for a write lock,
+//!   and leave again if there is one.
+//! - *Seal*: lock the version word, then wait a bounded time for readers in the indicator to leave.
+//! - *Validate*: what was read is current and not locked by others: true anyway for whoever is in the
+//!   indicator.
+//!
+//! A writer heeds the indicator whatever the heat, and every read is validated whichever way it was
+//! made. So the heat is only advice: it may be read and written carelessly, change at any time, and
+//! be wrong, without any schedule becoming possible that `occ` forbids. Granularity uses a lock whose
+//! mode is part of its state; there a change of mode has to be fought out between readers and
+//! writers.
+//!
+//! Waits are bounded spins, so there is nothing to deadlock: two pessimistic readers that both want to
+//! write give up, and heat up.
+
+use super::{Conflict, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically};
+use crate::record::Cell;
+use noonmark_core::sync::Ordering;
+use noonmark_core::{Access, Host, Readers, Step, Timestamp, Word};
+
+pub(crate) struct Adaptive;
+
+/// From this heat on, readers lock.
+const HOT: u64 = 64;
+/// What a conflict adds.
+const HEAT_OF_CONFLICT: u64 = 16;
+/// It gets no hotter than this, so that calm returns in time.
+const HEAT_MAX: u64 = 512;
+
+impl Adaptive {
+    fn readers(cell: Cell<'_>) -> Readers<'_> {
+        Readers::new(&cell.aux[1..])
+    }
+
+    /// Relaxed, as everything about the heat: it is advice.
+    fn is_hot(cell: Cell<'_>) -> bool {
+        cell.aux[0].load(Ordering::Relaxed) >= HOT
+    }
+
+    fn heat_up(cell: Cell<'_>) {
+        let heat = cell.aux[0].load(Ordering::Relaxed);
+        cell.aux[0].store((heat + HEAT_OF_CONFLICT).min(HEAT_MAX), Ordering::Relaxed);
+    }
+
+    fn cool_down(cell: Cell<'_>) {
+        let heat = cell.aux[0].load(Ordering::Relaxed);
+        if heat > 0 {
+            cell.aux[0].store(heat - 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Rules for Adaptive {
+    const LOCKS_READS: bool = true;
+
+    fn aux_words(slots: usize) -> usize {
+        1 + Readers::words_for(slots)
+    }
+
+    fn read<T>(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        mut copy: impl FnMut() -> T,
+    ) -> Step<(Seen, T), Conflict> {
+        const RULE: &str = "adaptive: read";
+        if !Self::is_hot(cell) {
+            return read_optimistically(RULE, me, cell, copy)
+                .map(|(word, value)| (Seen { word, until: word.time() }, value));
+        }
+        me.touch(Access::ReadModifyWrite);
+        let newly = Self::readers(cell).enter(me.slot());
+        let word = cell.word.load_seq_cst();
+        if word.is_locked() {
+            if newly {
+                // Nobody ever waits for readers here but by spinning.
+                let _ = Self::readers(cell).leave(me.slot());
+            }
+            return Step::Busy(Conflict::locked(RULE, word));
+        }
+        // No writer installs before this slot has left the indicator.
+        Step::Ready((Seen { word, until: word.time() }, copy()))
+    }
+
+    fn seal(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Option<Word>,
+        hold: &mut Hold,
+    ) -> Step<(), Conflict> {
+        const RULE: &str = "adaptive: seal";
+        if hold.prev.is_none() {
+            match lock_version(RULE, me, cell, seen, hold) {
+                Step::Ready(()) => {}
+                Step::Abort(conflict) => {
+                    Self::heat_up(cell);
+                    return Step::Abort(conflict);
+                }
+                step => return step,
+            }
+        }
+        match Self::readers(cell).others(me.slot()).next() {
+            None => Step::Ready(()),
+            Some(by) => Step::Busy(Conflict { rule: RULE, what: What::ReadLocked { by } }),
+        }
+    }
+
+    fn validate(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Seen,
+        own: Option<Word>,
+        _: Timestamp,
+    ) -> Step<(), Conflict> {
+        let step = check_current("adaptive: validate", me, cell, seen.word, own);
+        if !matches!(step, Step::Ready(())) {
+            Self::heat_up(cell);
+        }
+        step
+    }
+
+    fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
+        Self::cool_down(cell);
+        me.touch(Access::Write);
+        cell.word.unlock_unwatched(next);
+    }
+
+    fn release(_: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+        if let Some(prev) = hold.prev {
+            cell.word.unlock_unwatched(prev);
+        }
+    }
+
+    fn release_read(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        let readers = Self::readers(cell);
+        if readers.contains(me.slot()) {
+            me.touch(Access::ReadModifyWrite);
+            let _ = readers.leave(me.slot());
+        }
+    }
+
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+        let nobody = Self::readers(cell).others(me.slot()).next().is_none();
+        nobody.then(|| prev.time())
+    }
+}

@@ -1,0 +1,415 @@
+//! Protocols: rules about one cell, and nothing else.
+//!
+//! A protocol says how to read a cell, how to get the right to write it, how to *validate* at a
+//! commit time what was read, how to let go. The transaction calls the rules in this order:
+//!
+//! 1. while executing: [`Rules::read`], [`Rules::update`] (a read that a write will follow),
+//!    [`Rules::write`] (a write without a read);
+//! 2. [`Rules::seal`] for each cell to be written: after this, it is locked, and its version known;
+//! 3. the commit time: at or after the version of everything read, and at or after
+//!    [`Rules::write_bound`] of everything written;
+//! 4. [`Rules::validate`] for each cell that was read, at the commit time;
+//! 5. if all hold: the values are written and [`Rules::publish`] lets each cell go with its new
+//!    version; otherwise [`Rules::release`] lets it go with the old one;
+//! 6. [`Rules::release_read`] for each cell that was read.
+//!
+//! Seal and validate are rounds of their own: a transaction validates nothing before it has sealed
+//! everything. Merging them loses serializability under every optimistic protocol (two transactions
+//! that each read what the other writes both validate before the other has sealed).
+//!
+//! Rules answer [`Step`]: they never wait, and know neither tables nor threads.
+//!
+//! **To add a protocol**: one file here with an `impl Rules`, and one line in the list below.
+
+mod adaptive;
+mod occ;
+mod swiss;
+mod tictoc;
+mod two_phase;
+
+use crate::record::Cell;
+use noonmark_core::{Access, Age, Host, SlotId, Slots, Step, Timestamp, TxnId, WaitingRoom, Word, Wound};
+
+protocols! {
+    /// Optimistic: validated at commit [Granularity §3].
+    Occ = "occ" => occ::Occ,
+    /// Optimistic, with read times that stretch: commits at a logical time [DistTicToc §1.2, 2.4.1].
+    TicToc = "tictoc" => tictoc::TicToc,
+    /// Two-phase locking; whoever meets a lock aborts [Granularity §3.2].
+    TwoPhaseNoWait = "two-phase-no-wait" => two_phase::TwoPhase<two_phase::NoWait>,
+    /// Two-phase locking; the older waits, the younger aborts [Sundial §6.2].
+    TwoPhaseWaitDie = "two-phase-wait-die" => two_phase::TwoPhase<two_phase::WaitDie>,
+    /// Two-phase locking; the older makes the younger abort, the younger waits.
+    TwoPhaseWoundWait = "two-phase-wound-wait" => two_phase::TwoPhase<two_phase::WoundWait>,
+    /// Optimistic reads, eager writes; of two writers the older wins [Granularity §3.2].
+    Swiss = "swiss" => swiss::Swiss,
+    /// Optimistic or locked reads, as each record's history says [Granularity §3.2].
+    Adaptive = "adaptive" => adaptive::Adaptive,
+}
+
+/// In what order a database's transactions are serialized; see [`crate::order`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By the moment at which a transaction has all its write locks and all it read is current.
+    /// Strict: a transaction comes after all that had committed before it began.
+    Momentary,
+    /// By commit time, which need not follow real time: more schedules commit. Only for databases
+    /// whose tables all have protocols that carry read times (now: `tictoc`).
+    Logical,
+}
+
+/// The transaction on whose behalf a rule is asked.
+pub(crate) struct Me<'a, H> {
+    pub txn: TxnId,
+    pub host: &'a H,
+    pub slots: &'a Slots,
+    pub room: &'a WaitingRoom,
+    pub order: Order,
+    /// The cell that the rule is about, for the host's book of cache lines.
+    pub place: Place,
+}
+
+/// Which cell: told to the host in logical terms only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub table: crate::table::TableRef,
+    pub record: crate::record::RecordPtr,
+    /// Offset of the version word, in words.
+    pub at: u32,
+}
+
+impl<H> Clone for Me<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for Me<'_, H> {}
+
+impl<H: Host> Me<'_, H> {
+    fn slot(&self) -> SlotId {
+        self.txn.slot()
+    }
+
+    /// The rule is about to touch the cell.
+    #[inline(always)]
+    fn touch(&self, access: Access) {
+        self.host.touch(|| self.place.line(), access);
+    }
+
+    fn age(&self) -> Age {
+        self.slots.get(self.slot()).age()
+    }
+
+    fn is_older_than(&self, other: TxnId) -> bool {
+        self.age().is_older_than(self.slots.age_of(other))
+    }
+
+    /// Makes another transaction abort, and wakes it if it waits.
+    fn wound(&self, other: TxnId) {
+        if let Wound::Told(Some(waits_for)) = self.slots.wound(other) {
+            self.room.wake(waits_for);
+        }
+    }
+}
+
+/// A version as it was read: what a validation needs to know of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// The version: never a locked word.
+    pub word: Word,
+    /// The version holds at least until this time. Protocols without read times say its own time.
+    pub until: Timestamp,
+}
+
+/// What a transaction holds of a cell that it writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hold {
+    /// The version that was there when the version word was locked; `None`: not locked.
+    pub prev: Option<Word>,
+    /// The right to be the next writer, which only some protocols take early.
+    pub intent: bool,
+}
+
+/// Why a rule could not grant something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Conflict {
+    /// Protocol and rule, as in `tictoc: validate`.
+    pub rule: &'static str,
+    pub what: What,
+}
+
+/// What stood in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Read at one version, and another is there now.
+    Replaced { read: Word, now: Word },
+    /// Locked for writing.
+    Locked { by: TxnId },
+    /// Locked for reading.
+    ReadLocked { by: SlotId },
+    /// An older transaction wanted what this one held.
+    Wounded,
+    /// Keys came or went in an index node that was relied on.
+    NodeChanged,
+    /// The record has left its index: look the key up again. Never shown.
+    Reclaimed,
+}
+
+impl Conflict {
+    /// What a locked word means for whoever cannot go on because of it.
+    fn locked(rule: &'static str, word: Word) -> Self {
+        let what = word.owner().map_or(What::Reclaimed, |by| What::Locked { by });
+        Conflict { rule, what }
+    }
+
+    /// A version that was read is not the current one any more.
+    fn not_current(rule: &'static str, read: Word, now: Word) -> Self {
+        if now.is_locked() {
+            Self::locked(rule, now)
+        } else {
+            Conflict { rule, what: What::Replaced { read, now } }
+        }
+    }
+}
+
+/// The rules of a protocol; see the module for when each is called.
+pub(crate) trait Rules {
+    /// Whether it keeps read times, so that a database of such tables can be in logical order.
+    const KEEPS_READ_TIMES: bool = false;
+    /// Whether its transactions have ages, and may be wounded.
+    const HAS_AGES: bool = false;
+
+    /// Whether reads leave something behind that [`Rules::release_read`] takes away.
+    const LOCKS_READS: bool = false;
+
+    /// How many words it keeps beside a version word, in a database with this many slots.
+    fn aux_words(slots: usize) -> usize;
+
+    /// A new record, absent at time zero, may be written only after `read_until`.
+    fn init(cell: Cell<'_>, read_until: Timestamp) {
+        let _ = (cell, read_until);
+    }
+
+    /// Reads: `copy` gives the value as it is in memory just then. What it gave is returned only if
+    /// it belongs to the version that is returned with it.
+    fn read<T>(me: Me<'_, impl Host>, cell: Cell<'_>, copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict>;
+
+    /// Reads what the transaction will write. May lock: then `hold` says so.
+    fn update<T>(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        hold: &mut Hold,
+        copy: impl FnMut() -> T,
+    ) -> Step<(Seen, T), Conflict> {
+        let _ = hold;
+        Self::read(me, cell, copy)
+    }
+
+    /// The transaction will write this, unread. May lock: then `hold` says so.
+    fn write(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
+        let _ = (me, cell, hold);
+        Step::Ready(())
+    }
+
+    /// Locks for writing, if it is not locked yet; if a version was read, only that version. When
+    /// ready, `hold.prev` is the version that is locked. After any other answer the caller releases
+    /// what `hold` says.
+    fn seal(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Option<Word>, hold: &mut Hold)
+    -> Step<(), Conflict>;
+
+    /// The earliest time at which a new version may follow the one that this transaction locked.
+    fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
+        let _ = cell;
+        prev.time().next()
+    }
+
+    /// Whether what was read holds at the commit time. `own` is the version that this transaction
+    /// itself has locked there, if it has.
+    fn validate(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Seen,
+        own: Option<Word>,
+        at: Timestamp,
+    ) -> Step<(), Conflict>;
+
+    /// Lets go of a sealed cell; what is in it now is version `next`.
+    fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word);
+
+    /// Lets go of whatever is held, and leaves the cell as it was.
+    fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold);
+
+    /// The transaction is over, and no longer relies on what it read here. May be called more than
+    /// once, and for a cell that was not granted.
+    fn release_read(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        let _ = (me, cell);
+    }
+
+    /// Of a record that the caller has sealed and wants to take out of its index: the latest time
+    /// at which somebody relied on its absence; `None` if somebody holds something here yet.
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+        let _ = (me, cell);
+        Some(prev.time())
+    }
+}
+
+/// *Momentary* validation, the same under every protocol: what was read is the current version, and
+/// nobody else has locked it.
+///
+/// The transaction sealed its writes by sequentially consistent compare-and-swaps before it comes
+/// here; the sequentially consistent load keeps the check after them. Without that, two
+/// transactions that each read what the other writes could both miss the other's lock.
+#[inline(always)]
+fn check_current(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    seen: Word,
+    own: Option<Word>,
+) -> Step<(), Conflict> {
+    me.touch(Access::Read);
+    let now = cell.word.load_seq_cst();
+    if now == seen || own == Some(seen) {
+        Step::Ready(())
+    } else {
+        Step::Abort(Conflict::not_current(rule, seen, own.unwrap_or(now)))
+    }
+}
+
+/// The optimistic read: version, value, version again.
+#[inline(always)]
+fn read_optimistically<T>(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    mut copy: impl FnMut() -> T,
+) -> Step<(Word, T), Conflict> {
+    me.touch(Access::Read);
+    let word = cell.word.load();
+    if word.is_locked() {
+        return Step::Busy(Conflict::locked(rule, word));
+    }
+    let value = copy();
+    // The copy comes before the second look. Pairs with `fence_before_install`: whoever copied a
+    // word of a later version sees its lock, or more, in the second look.
+    noonmark_core::sync::fence(noonmark_core::sync::Ordering::Acquire);
+    let again = cell.word.load_after_fence();
+    if again != word {
+        return Step::Busy(Conflict::not_current(rule, word, again));
+    }
+    Step::Ready((word, value))
+}
+
+/// Locks a version word the optimistic way: the version that was read, or any.
+#[inline(always)]
+fn lock_version(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    seen: Option<Word>,
+    hold: &mut Hold,
+) -> Step<(), Conflict> {
+    let now = match seen {
+        // Straight to the compare-and-swap: it is the check.
+        Some(word) => word,
+        None => cell.word.load(),
+    };
+    if now.is_locked() {
+        return Step::Busy(Conflict::locked(rule, now));
+    }
+    me.touch(Access::ReadModifyWrite);
+    match cell.word.try_lock(now, me.txn) {
+        Ok(()) => {
+            hold.prev = Some(now);
+            Step::Ready(())
+        }
+        Err(found) if found.is_locked() => Step::Busy(Conflict::locked(rule, found)),
+        Err(found) => match seen {
+            Some(read) => Step::Abort(Conflict { rule, what: What::Replaced { read, now: found } }),
+            None => Step::Busy(Conflict { rule, what: What::Replaced { read: now, now: found } }),
+        },
+    }
+}
+
+/// Makes the enum of protocols and `with_protocol!`, which calls a rule of the chosen one.
+macro_rules! protocols {
+    ($($(#[$doc:meta])* $name:ident = $text:literal => $rules:ty,)*) => {
+        /// How a table's transactions get along; chosen when the table is created.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Protocol {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Protocol {
+            /// All of them.
+            pub const ALL: &'static [Protocol] = &[$(Protocol::$name),*];
+
+            /// Its name, as on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $(Protocol::$name => $text),* }
+            }
+
+            /// Whether it keeps read times, so that a database whose tables all do can be in
+            /// [logical order](Order::Logical).
+            pub const fn keeps_read_times(self) -> bool {
+                match self { $(Protocol::$name => <$rules as Rules>::KEEPS_READ_TIMES),* }
+            }
+
+            pub(crate) const fn has_ages(self) -> bool {
+                match self { $(Protocol::$name => <$rules as Rules>::HAS_AGES),* }
+            }
+
+            pub(crate) const fn locks_reads(self) -> bool {
+                match self { $(Protocol::$name => <$rules as Rules>::LOCKS_READS),* }
+            }
+
+            pub(crate) fn aux_words(self, slots: usize) -> usize {
+                match self { $(Protocol::$name => <$rules as Rules>::aux_words(slots)),* }
+            }
+        }
+
+        impl std::str::FromStr for Protocol {
+            type Err = UnknownProtocol;
+            fn from_str(name: &str) -> Result<Self, UnknownProtocol> {
+                match name {
+                    $($text => Ok(Protocol::$name),)*
+                    _ => Err(UnknownProtocol(name.to_owned())),
+                }
+            }
+        }
+
+        /// `with_protocol!(protocol, P => expression)`: the expression with `P` the rules.
+        macro_rules! with_protocol {
+            ($protocol:expr, $p:ident => $body:expr) => {
+                match $protocol {
+                    $($crate::protocol::Protocol::$name => {
+                        type $p = $crate::protocol::rules::$name;
+                        $body
+                    })*
+                }
+            };
+        }
+
+        /// The rules, by protocol.
+        pub(crate) mod rules {
+            use super::*;
+            $(pub(crate) type $name = $rules;)*
+        }
+    };
+}
+use protocols;
+#[allow(clippy::single_component_path_imports, reason = "it makes the macro visible to the crate")]
+pub(crate) use with_protocol;
+
+impl std::fmt::Display for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No protocol has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no protocol is called {0:?}; there are {names}", names = Protocol::ALL.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "))]
+pub struct UnknownProtocol(String);

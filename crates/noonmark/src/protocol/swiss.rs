@@ -1,0 +1,131 @@
+//! `swiss`: optimistic reads, eager writes, and a contention manager [Granularity §3.2].
+//!
+//! Beside the data: the *intent*, a word that names the one transaction that may write next.
+//!
+//! - *Read*: as `occ`. An intent does not keep readers out: the version word stays unlocked until its
+//!   writer seals, so a reader that commits first comes before the writer.
+//! - *Write*: take the intent at once. Two writers of one cell thus meet while they execute, not when
+//!   all work is done, and the longer-running one wins: the older transaction makes the younger one
+//!   abort and waits for the intent; the younger aborts itself.
+//! - *Seal*: lock the version word, which only the holder of the intent may.
+//! - *Validate*: as `occ`.
+//!
+//! With the intent held, the version cannot change, so a read-modify-write reads after taking the
+//! intent and cannot lose its update.
+//!
+//! Waiting cannot deadlock: only the older waits, for a younger one that has been told to abort or is
+//! past its commit point. SwissTM gives transactions a place in the order of ages only at their tenth
+//! write; here each has its age from its first attempt, which spares short transactions that retry
+//! from starving behind long ones that keep coming.
+
+use super::{Conflict, Hold, Me, Rules, Seen, check_current, lock_version, read_optimistically};
+use crate::record::Cell;
+use noonmark_core::{Access, Host, Step, Timestamp, VersionWord, WaitFor, Word};
+
+pub(crate) struct Swiss;
+
+const WRITE: &str = "swiss: write";
+
+/// The intent, in the format of a version word: the word of a new record, zero, is free.
+fn intent<'a>(cell: Cell<'a>) -> &'a VersionWord {
+    VersionWord::from_atomic(&cell.aux[0])
+}
+
+impl Swiss {
+    fn take_intent(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
+        if hold.intent {
+            return Step::Ready(());
+        }
+        let word = intent(cell).load();
+        let Some(holder) = word.owner() else {
+            me.touch(Access::ReadModifyWrite);
+            return match intent(cell).try_lock(word, me.txn) {
+                Ok(()) => {
+                    hold.intent = true;
+                    let version = cell.word.load();
+                    if version.is_reclaimed() {
+                        return Step::Abort(Conflict::locked(WRITE, version));
+                    }
+                    Step::Ready(())
+                }
+                Err(found) => Step::Busy(Conflict::locked(WRITE, found)),
+            };
+        };
+        let conflict = Conflict::locked(WRITE, word);
+        if !me.is_older_than(holder) {
+            return Step::Abort(conflict);
+        }
+        me.wound(holder);
+        if intent(cell).mark_waiters(word) {
+            Step::Wait(WaitFor::release_of(&cell.aux[0]), conflict)
+        } else {
+            Step::Busy(conflict)
+        }
+    }
+
+    fn drop_intent(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        if intent(cell).unlock(Word::FREE) {
+            me.room.wake(WaitFor::release_of(&cell.aux[0]));
+        }
+    }
+}
+
+impl Rules for Swiss {
+    const HAS_AGES: bool = true;
+
+    fn aux_words(_slots: usize) -> usize {
+        1
+    }
+
+    fn read<T>(me: Me<'_, impl Host>, cell: Cell<'_>, copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict> {
+        read_optimistically("swiss: read", me, cell, copy)
+            .map(|(word, value)| (Seen { word, until: word.time() }, value))
+    }
+
+    fn update<T>(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        hold: &mut Hold,
+        copy: impl FnMut() -> T,
+    ) -> Step<(Seen, T), Conflict> {
+        Self::take_intent(me, cell, hold).and_then(|()| Self::read(me, cell, copy))
+    }
+
+    fn write(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
+        Self::take_intent(me, cell, hold)
+    }
+
+    fn seal(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Option<Word>,
+        hold: &mut Hold,
+    ) -> Step<(), Conflict> {
+        Self::take_intent(me, cell, hold).and_then(|()| lock_version("swiss: seal", me, cell, seen, hold))
+    }
+
+    fn validate(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Seen,
+        own: Option<Word>,
+        _: Timestamp,
+    ) -> Step<(), Conflict> {
+        check_current("swiss: validate", me, cell, seen.word, own)
+    }
+
+    fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
+        me.touch(Access::Write);
+        cell.word.unlock_unwatched(next);
+        Self::drop_intent(me, cell);
+    }
+
+    fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+        if let Some(prev) = hold.prev {
+            cell.word.unlock_unwatched(prev);
+        }
+        if hold.intent {
+            Self::drop_intent(me, cell);
+        }
+    }
+}

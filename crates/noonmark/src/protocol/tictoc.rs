@@ -1,0 +1,130 @@
+//! `tictoc`: commit times worked out from the data [DistTicToc §1.2, §2.4.1; Granularity §3.2].
+//!
+//! Beside the data: `wts`, the time at which the version was written (in the version word), and
+//! `rts`, a time until which nobody will replace it (one word; the 128-bit form, which Granularity
+//! §3.2 found better than squeezing both into 64). The word of `rts` is only ever raised, so that the
+//! version holds until the larger of the two.
+//!
+//! - *Read*: `wts`, `rts` and value, as a consistent triple.
+//! - *Seal*: lock the write set.
+//! - *Commit time*: at least `wts` of everything read, and above `rts` of everything written.
+//! - *Validate* at the commit time: a version that holds until then needs no look. Otherwise stretch
+//!   `rts` to the commit time, which works if the version still is the current one and nobody else
+//!   has locked it.
+//! - *Write*: `wts` becomes the commit time.
+//!
+//! The atomic section of the listing (DistTicToc Figure 2, step 3: check `wts` and the lock, and
+//! raise `rts`) is two steps here, of which the order matters: *raise, then look*. A writer *locks,
+//! then reads `rts`*. All four are sequentially consistent, so that either the writer commits above
+//! the raised `rts`, or the reader sees the lock and aborts. (A plain store of `rts` would lower it
+//! under another reader's feet.) The same argument makes [`Rules::read`] load `rts` and look at the
+//! version again sequentially consistently: a reader may find an `rts` that somebody raised too late
+//! for the writer to see, and must then see the writer's lock. On x86 these loads cost nothing.
+//!
+//! The listing aborts a reader that finds a lock if `rts <= commit time`; with equality the version
+//! holds already, so `<` is enough, as in its outer condition.
+//!
+//! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`: the order of
+//! commit times must not differ from the order of moments that its other tables keep.
+
+use super::{Conflict, Hold, Me, Order, Rules, Seen, check_current, lock_version};
+use crate::record::Cell;
+use noonmark_core::sync::{Ordering, fence};
+use noonmark_core::{Access, Host, Step, Timestamp, Word};
+
+pub(crate) struct TicToc;
+
+impl Rules for TicToc {
+    const KEEPS_READ_TIMES: bool = true;
+
+    fn aux_words(_slots: usize) -> usize {
+        1
+    }
+
+    fn init(cell: Cell<'_>, read_until: Timestamp) {
+        // Relaxed: nobody else knows the record yet.
+        cell.aux[0].store(read_until.ticks(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn read<T>(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        mut copy: impl FnMut() -> T,
+    ) -> Step<(Seen, T), Conflict> {
+        const RULE: &str = "tictoc: read";
+        me.touch(Access::Read);
+        let word = cell.word.load();
+        if word.is_locked() {
+            return Step::Busy(Conflict::locked(RULE, word));
+        }
+        let rts = Timestamp::new(cell.aux[0].load(Ordering::SeqCst));
+        let value = copy();
+        // As in `read_optimistically`; the load is stronger for the reason given above.
+        fence(Ordering::Acquire);
+        let again = cell.word.load_seq_cst();
+        if again != word {
+            return Step::Busy(Conflict::not_current(RULE, word, again));
+        }
+        Step::Ready((Seen { word, until: rts.max(word.time()) }, value))
+    }
+
+    #[inline(always)]
+    fn seal(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Option<Word>,
+        hold: &mut Hold,
+    ) -> Step<(), Conflict> {
+        lock_version("tictoc: seal", me, cell, seen, hold)
+    }
+
+    #[inline(always)]
+    fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
+        // Sequentially consistent: the lock comes before, see above.
+        Timestamp::new(cell.aux[0].load(Ordering::SeqCst)).max(prev.time()).next()
+    }
+
+    #[inline(always)]
+    fn validate(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Seen,
+        own: Option<Word>,
+        at: Timestamp,
+    ) -> Step<(), Conflict> {
+        const RULE: &str = "tictoc: validate";
+        if me.order == Order::Momentary || own.is_some() {
+            // What this transaction writes itself, it replaces at the commit time: the version that
+            // it read must be the one that it locked.
+            return check_current(RULE, me, cell, seen.word, own);
+        }
+        if at <= seen.until {
+            return Step::Ready(());
+        }
+        let now = cell.word.load();
+        if now != seen.word {
+            // Raising would be in vain.
+            return Step::Abort(Conflict::not_current(RULE, seen.word, now));
+        }
+        me.touch(Access::ReadModifyWrite);
+        cell.aux[0].fetch_max(at.ticks(), Ordering::SeqCst);
+        check_current(RULE, me, cell, seen.word, None)
+    }
+
+    #[inline(always)]
+    fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
+        me.touch(Access::Write);
+        cell.word.unlock_unwatched(next);
+    }
+
+    fn release(_: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+        if let Some(prev) = hold.prev {
+            cell.word.unlock_unwatched(prev);
+        }
+    }
+
+    fn reclaim_bound(_: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+        Some(Timestamp::new(cell.aux[0].load(Ordering::SeqCst)).max(prev.time()))
+    }
+}

@@ -1,0 +1,265 @@
+//! `two-phase`: strict two-phase locking [Granularity §3.2; Sundial §6.2], in three variants.
+//!
+//! Beside the data: the read indicator, one bit a slot; the write lock is the version word.
+//!
+//! - *Read*: enter the read indicator, then look for a write lock; leave again if there is one.
+//! - *Write*: take the write lock, then look for readers. Holding the lock already, the writer keeps
+//!   new readers out while it waits for the old ones, so it does not starve.
+//! - *Seal*: locks what was not locked while executing: commit-time updates, which read nothing, may
+//!   take their lock late, and hold it briefly.
+//! - *Validate*: nothing to do; locks are kept until the end.
+//!
+//! When a lock is in the way:
+//!
+//! | variant | I am older | I am younger | cannot deadlock since |
+//! |---|---|---|---|
+//! | no-wait | abort | abort | nobody waits |
+//! | wait-die | wait | abort | the older waits for the younger only |
+//! | wound-wait | the holder must abort; wait until it has | wait | the younger waits for the older only, or for one that is about to let go |
+//!
+//! Ages are kept across retries, so each transaction is the oldest one day. Two that both read a
+//! cell and both want to write it (an upgrade) meet at the write lock: one has it and looks for
+//! readers, the other is a reader and looks for the lock, and the ages decide as above.
+//!
+//! Under wait-die a writer that finds an older reader aborts even if that reader is only on its way
+//! out after having seen the lock: rare, and safe.
+
+use super::{Conflict, Hold, Me, Rules, Seen, What};
+use crate::record::Cell;
+use noonmark_core::{Access, Host, Readers, Step, Timestamp, TxnId, WaitFor, Word};
+use std::marker::PhantomData;
+
+pub(crate) struct TwoPhase<V>(PhantomData<V>);
+
+/// What to do about a holder.
+pub(crate) enum Answer {
+    Abort,
+    Wait,
+}
+
+/// How a variant settles conflicts.
+pub(crate) trait Variant {
+    const HAS_AGES: bool;
+    const READ: &'static str;
+    const WRITE: &'static str;
+    fn answer(me: Me<'_, impl Host>, holder: TxnId) -> Answer;
+}
+
+/// Whoever meets a lock aborts.
+pub(crate) struct NoWait;
+/// The older waits, the younger aborts.
+pub(crate) struct WaitDie;
+/// The older wounds and waits, the younger waits.
+pub(crate) struct WoundWait;
+
+impl Variant for NoWait {
+    const HAS_AGES: bool = false;
+    const READ: &'static str = "two-phase-no-wait: read";
+    const WRITE: &'static str = "two-phase-no-wait: write";
+    fn answer(_: Me<'_, impl Host>, _: TxnId) -> Answer {
+        Answer::Abort
+    }
+}
+
+impl Variant for WaitDie {
+    const HAS_AGES: bool = true;
+    const READ: &'static str = "two-phase-wait-die: read";
+    const WRITE: &'static str = "two-phase-wait-die: write";
+    fn answer(me: Me<'_, impl Host>, holder: TxnId) -> Answer {
+        if me.is_older_than(holder) { Answer::Wait } else { Answer::Abort }
+    }
+}
+
+impl Variant for WoundWait {
+    const HAS_AGES: bool = true;
+    const READ: &'static str = "two-phase-wound-wait: read";
+    const WRITE: &'static str = "two-phase-wound-wait: write";
+    fn answer(me: Me<'_, impl Host>, holder: TxnId) -> Answer {
+        if me.is_older_than(holder) {
+            me.wound(holder);
+        }
+        Answer::Wait
+    }
+}
+
+impl<V: Variant> TwoPhase<V> {
+    /// What to answer to somebody who met a write lock.
+    fn met_lock(me: Me<'_, impl Host>, cell: Cell<'_>, rule: &'static str, word: Word) -> Conflicted {
+        let conflict = Conflict::locked(rule, word);
+        let Some(holder) = word.owner() else { return Conflicted::Abort(conflict) };
+        match V::answer(me, holder) {
+            Answer::Abort => Conflicted::Abort(conflict),
+            // The mark fails if the word has changed since; then look again.
+            Answer::Wait if cell.word.mark_waiters(word) => {
+                Conflicted::Wait(WaitFor::release_of(cell.word), conflict)
+            }
+            Answer::Wait => Conflicted::Busy(conflict),
+        }
+    }
+
+    fn lock(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
+        if hold.prev.is_none() {
+            let word = cell.word.load();
+            if word.is_locked() {
+                return Self::met_lock(me, cell, V::WRITE, word).into();
+            }
+            me.touch(Access::ReadModifyWrite);
+            if let Err(found) = cell.word.try_lock(word, me.txn) {
+                let conflict = Conflict::not_current(V::WRITE, word, found);
+                return Step::Busy(conflict);
+            }
+            hold.prev = Some(word);
+        }
+        // From here on the lock is ours, and this part may be run again after a wait.
+        let readers = Readers::new(cell.aux);
+        let mut marked = false;
+        loop {
+            let mut in_the_way = None;
+            for slot in readers.others(me.slot()) {
+                // A slot without a transaction is on its way out.
+                let Some(reader) = me.slots.running(slot) else {
+                    in_the_way = Some(slot);
+                    continue;
+                };
+                match V::answer(me, reader) {
+                    Answer::Abort => {
+                        return Step::Abort(Conflict { rule: V::WRITE, what: What::ReadLocked { by: slot } });
+                    }
+                    Answer::Wait => in_the_way = Some(slot),
+                }
+            }
+            match in_the_way {
+                None => {
+                    readers.clear_waiters();
+                    return Step::Ready(());
+                }
+                // Marked, and somebody is still there: he will wake us.
+                Some(by) if marked => {
+                    let conflict = Conflict { rule: V::WRITE, what: What::ReadLocked { by } };
+                    return Step::Wait(WaitFor::release_of(&cell.aux[0]), conflict);
+                }
+                Some(_) => {
+                    readers.mark_waiters();
+                    marked = true;
+                }
+            }
+        }
+    }
+}
+
+/// The part of a [`Step`] that is not *ready*.
+enum Conflicted {
+    Busy(Conflict),
+    Wait(WaitFor, Conflict),
+    Abort(Conflict),
+}
+
+impl<T> From<Conflicted> for Step<T, Conflict> {
+    fn from(conflicted: Conflicted) -> Self {
+        match conflicted {
+            Conflicted::Busy(c) => Step::Busy(c),
+            Conflicted::Wait(on, c) => Step::Wait(on, c),
+            Conflicted::Abort(c) => Step::Abort(c),
+        }
+    }
+}
+
+/// What is locked cannot change: the version now is the version at commit.
+fn stable<T>(word: Word, mut copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict> {
+    Step::Ready((Seen { word, until: word.time() }, copy()))
+}
+
+impl<V: Variant> Rules for TwoPhase<V> {
+    const HAS_AGES: bool = V::HAS_AGES;
+    const LOCKS_READS: bool = true;
+
+    fn aux_words(slots: usize) -> usize {
+        Readers::words_for(slots)
+    }
+
+    fn read<T>(me: Me<'_, impl Host>, cell: Cell<'_>, copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict> {
+        let readers = Readers::new(cell.aux);
+        me.touch(Access::ReadModifyWrite);
+        let newly = readers.enter(me.slot());
+        let word = cell.word.load_seq_cst();
+        if !word.is_locked() {
+            return stable(word, copy);
+        }
+        // A read lock that was held before a writer came stays valid: the writer waits for us. But
+        // the version is in the writer's hands, so the caller must look it up where it read first;
+        // it is simplest to let the ages decide as for anybody else.
+        if newly && readers.leave(me.slot()) {
+            me.room.wake(WaitFor::release_of(&cell.aux[0]));
+        }
+        Self::met_lock(me, cell, V::READ, word).into()
+    }
+
+    fn update<T>(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        hold: &mut Hold,
+        copy: impl FnMut() -> T,
+    ) -> Step<(Seen, T), Conflict> {
+        Self::lock(me, cell, hold).and_then(|()| stable(hold.prev.unwrap_or(Word::RECLAIMED), copy))
+    }
+
+    fn write(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
+        Self::lock(me, cell, hold)
+    }
+
+    fn seal(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Option<Word>,
+        hold: &mut Hold,
+    ) -> Step<(), Conflict> {
+        match Self::lock(me, cell, hold) {
+            // A read lock protects what was read, so that this cannot be; a cheap second net.
+            Step::Ready(()) if seen.is_some_and(|read| hold.prev != Some(read)) => {
+                let read = seen.unwrap_or(Word::RECLAIMED);
+                let now = hold.prev.unwrap_or(Word::RECLAIMED);
+                Step::Abort(Conflict { rule: V::WRITE, what: What::Replaced { read, now } })
+            }
+            step => step,
+        }
+    }
+
+    fn validate(
+        _: Me<'_, impl Host>,
+        _: Cell<'_>,
+        _: Seen,
+        _: Option<Word>,
+        _: Timestamp,
+    ) -> Step<(), Conflict> {
+        Step::Ready(())
+    }
+
+    fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
+        me.touch(Access::ReadModifyWrite);
+        if cell.word.unlock(next) {
+            me.room.wake(WaitFor::release_of(cell.word));
+        }
+    }
+
+    fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+        if let Some(prev) = hold.prev {
+            Readers::new(cell.aux).clear_waiters();
+            Self::publish(me, cell, prev);
+        }
+    }
+
+    fn release_read(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        let readers = Readers::new(cell.aux);
+        if readers.contains(me.slot()) {
+            me.touch(Access::ReadModifyWrite);
+            if readers.leave(me.slot()) {
+                me.room.wake(WaitFor::release_of(&cell.aux[0]));
+            }
+        }
+    }
+
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+        let readers = Readers::new(cell.aux);
+        readers.others(me.slot()).next().is_none().then(|| prev.time())
+    }
+}

@@ -1,0 +1,139 @@
+//! Taking absent records out of their indexes while transactions run.
+//!
+//! A deleted row, and one whose insertion was rolled back, is a record that is absent: a version like
+//! any other, which others may have read. It stays in the index for two epochs, so that whoever
+//! deleted and inserted the same key again soon finds it, and then leaves:
+//!
+//! 1. its cells are sealed, as for a write, from their absent versions; if somebody holds anything of
+//!    it, it is left for later;
+//! 2. it is unlinked, and the index node takes over its times: whoever no longer finds it comes after
+//!    its deletion, and whoever inserts the key anew comes after all that saw it absent;
+//! 3. its version words become [`Word::RECLAIMED`], which fails every validation and tells whoever
+//!    still has its address to look the key up again;
+//! 4. its memory is retired.
+//!
+//! A record is in at most one queue: a flag in its header says so. Whoever deletes it while it is
+//! queued need not queue it; whoever finds it present takes it from the queue, clears the flag, and
+//! looks once more.
+
+use crate::context::Context;
+use crate::protocol::{Hold, Place, Rules, with_protocol};
+use crate::record::RecordPtr;
+use crate::table::{TableRef, free_record};
+use noonmark_core::{Age, Garbage, Host, Step, Timestamp, Word};
+
+/// From this many records on, a session tries to advance the epoch for their sake.
+const PATIENCE: usize = 32;
+/// A session reclaims at most this many after a transaction, so that none pays for many.
+const BATCH: usize = 64;
+
+impl<H: Host> Context<H> {
+    /// Queues a record that was just left absent, or may have been.
+    pub(crate) fn queue_if_absent(&mut self, table: TableRef, record: RecordPtr) {
+        // SAFETY: the transaction is pinned since it found or made the record.
+        if self.is_absent(table, record) && unsafe { record.try_mark_queued() } {
+            self.reclaim.push_back((self.shared.epochs.current(), table, record));
+        }
+    }
+
+    fn is_absent(&self, table: TableRef, record: RecordPtr) -> bool {
+        let t = table.get();
+        // SAFETY: pinned, or the record is in this session's queue and so not freed.
+        let cell = unsafe { record.cell(t.layout.cells()[0].at, t.aux_words) };
+        let word = cell.word.load();
+        !word.is_locked() && word.is_absent()
+    }
+
+    /// Reclaims some of what has waited long enough. Between transactions only.
+    pub(crate) fn reclaim_some(&mut self) {
+        if self.reclaim.len() >= PATIENCE {
+            self.limbo.collect(&self.shared.epochs);
+            self.shared.give_reclaim(&mut self.reclaim);
+        }
+        for _ in 0..BATCH {
+            match self.reclaim.front() {
+                Some(&(epoch, table, record)) if epoch + 2 <= self.shared.epochs.current() => {
+                    self.reclaim.pop_front();
+                    self.reclaim_one(table, record);
+                }
+                _ => break,
+            }
+        }
+    }
+
+    fn reclaim_one(&mut self, table: TableRef, record: RecordPtr) {
+        let shared = self.shared.clone();
+        // A transaction of its own, for as long as its id stands in the locks.
+        self.txn = self.txn.next();
+        if shared.has_ages() {
+            shared.slots.get(self.slot).set_age(Age::YOUNGEST);
+        }
+        shared.slots.get(self.slot).begin(self.txn.sequence());
+        shared.epochs.pin(self.slot);
+        if !self.try_reclaim(table, record) {
+            if self.is_absent(table, record) {
+                self.reclaim.push_back((shared.epochs.current(), table, record));
+            } else {
+                // SAFETY: the record was in this session's queue, so nobody else frees it.
+                unsafe { record.unmark_queued() };
+                // Somebody may have deleted it after we looked, and seen the mark.
+                self.queue_if_absent(table, record);
+            }
+        }
+        shared.slots.get(self.slot).end(self.txn.sequence());
+        shared.epochs.unpin(self.slot);
+    }
+
+    fn try_reclaim(&mut self, table: TableRef, record: RecordPtr) -> bool {
+        let t = table.get();
+        let mut holds = [Hold::default(); crate::group::GROUPS_MAX];
+        let cells = t.layout.cells();
+        let mut wts = Timestamp::ZERO;
+        let mut rts = Timestamp::ZERO;
+        let mut sealed = true;
+        for (layout, hold) in cells.iter().zip(&mut holds) {
+            let place = Place { table, record, at: layout.at as u32 };
+            // SAFETY: the record is in this session's queue, so nobody else frees it.
+            let cell = unsafe { record.cell(layout.at, t.aux_words) };
+            let word = cell.word.load();
+            let me = self.asker().me(place);
+            sealed = !word.is_locked()
+                && word.is_absent()
+                && with_protocol!(t.protocol, P => {
+                    matches!(P::seal(me, cell, Some(word), hold), Step::Ready(()))
+                        && P::reclaim_bound(me, cell, word).is_some_and(|bound| {
+                            rts = rts.max(bound);
+                            true
+                        })
+                });
+            if !sealed {
+                break;
+            }
+            wts = wts.max(word.time());
+        }
+        if !sealed {
+            for (layout, hold) in cells.iter().zip(holds) {
+                self.release_hold(table, record, layout.at as u32, hold);
+            }
+            return false;
+        }
+        // SAFETY: as above.
+        let key = unsafe { record.key() };
+        let unlinked =
+            t.index.remove(key, record, wts.ticks(), rts.ticks(), &mut self.limbo, &self.shared.epochs);
+        debug_assert!(unlinked, "a record is in its index until it is reclaimed, which happens once");
+        for layout in cells {
+            let place = Place { table, record, at: layout.at as u32 };
+            // SAFETY: as above.
+            let cell = unsafe { record.cell(layout.at, t.aux_words) };
+            let me = self.asker().me(place);
+            with_protocol!(t.protocol, P => P::publish(me, cell, Word::RECLAIMED));
+        }
+        // SAFETY: the record has just left its index, so nobody who is pinned from now on finds it;
+        // the table lasts as long as the database, whose epochs are emptied before it goes.
+        let garbage =
+            unsafe { Garbage::new(record.as_ptr().cast(), table.as_ptr().expose_provenance(), free_record) };
+        self.limbo.retire(&self.shared.epochs, garbage);
+        true
+    }
+}

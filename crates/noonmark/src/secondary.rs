@@ -1,0 +1,72 @@
+//! Secondary indexes: kept by the transaction that changes the row.
+//!
+//! A secondary index is a table of its own, ordered, of the same protocol, and without values. Its keys
+//! are the extracted key followed by the primary key. So its entries are inserted, deleted, scanned
+//! and validated as rows are, and phantoms are kept out of it in the same way.
+//!
+//! An operation that may change an entry works out the row's entries before and after, and deletes
+//! and inserts where they differ. An index on one column group costs nothing when another is written.
+
+use crate::abort::Abort;
+use crate::context::Context;
+use crate::key::KeyBytes;
+use crate::operations::look_until_found;
+use crate::table::TableRef;
+use noonmark_core::Host;
+use std::ops::Range;
+
+impl<H: Host> Context<H> {
+    /// Runs an operation that changes these groups of a row, and brings the table's secondary indexes
+    /// up to it.
+    #[inline(always)]
+    pub(crate) fn keeping_secondaries<T>(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        groups: Range<usize>,
+        operation: impl FnOnce(&mut Self) -> Result<T, Abort>,
+    ) -> Result<T, Abort> {
+        if !table.get().has_secondaries() || !table.get().secondaries().any(|s| s.depends_on(&groups)) {
+            return operation(self);
+        }
+        let before = self.secondary_entries(table, key, &groups)?;
+        let answer = operation(self)?;
+        let after = self.secondary_entries(table, key, &groups)?;
+        let affected = table.get().secondaries().filter(|s| s.depends_on(&groups));
+        for (index, secondary) in affected.enumerate() {
+            let (old, new) = (before.get(index), after.get(index));
+            if old.map(KeyBytes::as_slice) == new.map(KeyBytes::as_slice) {
+                continue;
+            }
+            let entries = TableRef::new(&secondary.entries);
+            if let Some(old) = old {
+                self.delete_row(entries, old.as_slice())?;
+            }
+            if let Some(new) = new {
+                self.insert_row(entries, new.as_slice(), &(), true)?;
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The entries of a row as this transaction sees it, in those indexes that depend on some of these
+    /// groups; none if it is absent.
+    fn secondary_entries(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        groups: &Range<usize>,
+    ) -> Result<Vec<KeyBytes>, Abort> {
+        let t = table.get();
+        let present = look_until_found(|| match self.find(table, key) {
+            None => Ok(false),
+            Some(record) => self.read_groups(table, record, 0..t.layout.groups().len()),
+        })?;
+        if !present {
+            return Ok(Vec::new());
+        }
+        let affected = t.secondaries().filter(|s| s.depends_on(groups));
+        let row = self.row_reader(table, 0);
+        Ok(affected.map(|s| (s.extract)(key, &row.counted_from(s.groups.start))).collect())
+    }
+}

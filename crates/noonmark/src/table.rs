@@ -1,0 +1,281 @@
+//! Tables, untyped: keys and values as bytes, a protocol, indexes.
+
+use crate::abort::TableInfo;
+use crate::index::{HashIndex, Inserted, KeyClass, Lookup, NodeStamp, OrderedIndex};
+use crate::key::KeyBytes;
+use crate::protocol::{Place, Protocol};
+use crate::record::{Layout, RecordPtr};
+use noonmark_core::sync::AtomicBool;
+use noonmark_core::{Epochs, Limbo, Line};
+use std::any::TypeId;
+use std::sync::{Arc, OnceLock};
+
+/// Which index a table's keys are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// For single keys: one step, but no order and no ranges.
+    Hash,
+    /// For single keys and ranges.
+    Ordered,
+}
+
+/// What has a timestamp of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granularity {
+    /// Each column group [Granularity §3.4].
+    Fine,
+    /// Each row.
+    Coarse,
+}
+
+/// The index of a table.
+pub(crate) enum Index {
+    Hash(HashIndex),
+    Ordered(OrderedIndex),
+}
+
+impl Index {
+    pub(crate) fn new(kind: IndexKind, class: KeyClass, expected_rows: usize) -> Self {
+        match kind {
+            IndexKind::Hash => Index::Hash(HashIndex::new(class, expected_rows)),
+            IndexKind::Ordered => Index::Ordered(OrderedIndex::new(class)),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, key: &[u8]) -> Lookup {
+        match self {
+            Index::Hash(index) => index.get(key),
+            Index::Ordered(index) => index.get(key),
+        }
+    }
+
+    pub(crate) fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
+        match self {
+            Index::Hash(index) => index.get_many(keys, count, out),
+            Index::Ordered(index) => index.get_many(keys, count, out),
+        }
+    }
+
+    pub(crate) fn get_or_insert(
+        &self,
+        key: &[u8],
+        limbo: &mut Limbo,
+        epochs: &Epochs,
+        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+    ) -> Inserted {
+        match self {
+            Index::Hash(index) => index.get_or_insert(key, limbo, epochs, make),
+            Index::Ordered(index) => index.get_or_insert(key, limbo, epochs, make),
+        }
+    }
+
+    pub(crate) fn remove(
+        &self,
+        key: &[u8],
+        record: RecordPtr,
+        wts: u64,
+        rts: u64,
+        limbo: &mut Limbo,
+        epochs: &Epochs,
+    ) -> bool {
+        match self {
+            Index::Hash(index) => index.remove(key, record, wts, rts, limbo, epochs),
+            Index::Ordered(index) => index.remove(key, record, wts, rts, limbo, epochs),
+        }
+    }
+
+    fn for_each(&mut self, f: impl FnMut(RecordPtr)) {
+        match self {
+            Index::Hash(index) => index.for_each(f),
+            Index::Ordered(index) => index.for_each(f),
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Index::Hash(index) => index.memory_bytes(),
+            Index::Ordered(index) => index.memory_bytes(),
+        }
+    }
+}
+
+/// How to make a table. The default: `occ`, ordered, fine.
+#[derive(Clone, Debug)]
+pub struct TableOptions {
+    pub(crate) protocol: Protocol,
+    pub(crate) index: IndexKind,
+    pub(crate) granularity: Granularity,
+    pub(crate) expected_rows: usize,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions {
+            protocol: Protocol::Occ,
+            index: IndexKind::Ordered,
+            granularity: Granularity::Fine,
+            expected_rows: 0,
+        }
+    }
+}
+
+impl TableOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How the table's transactions get along.
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// Which index its keys are in.
+    pub fn index(mut self, index: IndexKind) -> Self {
+        self.index = index;
+        self
+    }
+
+    /// What has a timestamp of its own.
+    pub fn granularity(mut self, granularity: Granularity) -> Self {
+        self.granularity = granularity;
+        self
+    }
+
+    /// About how many rows there will be: only a hint, to size a hash index ahead.
+    pub fn expected_rows(mut self, rows: usize) -> Self {
+        self.expected_rows = rows;
+        self
+    }
+}
+
+/// Which key types and row types a table was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TypePair {
+    pub key: TypeId,
+    pub row: TypeId,
+}
+
+/// A table.
+pub(crate) struct TableCore {
+    /// Its number in the database.
+    pub id: u32,
+    /// Which database it is of: an address, only to be compared.
+    pub database: usize,
+    pub info: Arc<TableInfo>,
+    pub types: TypePair,
+    pub protocol: Protocol,
+    pub kind: IndexKind,
+    pub granularity: Granularity,
+    pub layout: Layout,
+    /// `protocol.aux_words(..)` of this database.
+    pub aux_words: usize,
+    pub index: Index,
+    /// Its secondary indexes, in the order in which they were made; never taken away.
+    pub secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],
+    /// Whether there has ever been a record: then it is too late for another secondary index.
+    pub populated: AtomicBool,
+}
+
+/// The most secondary indexes that a table can have.
+pub const SECONDARIES_MAX: usize = 8;
+
+/// Works out the key of a secondary index's entry from a key and the row's
+/// groups, from the first that the index depends on.
+pub(crate) type Extract = Box<dyn Fn(&[u8], &crate::group::RowReader<'_>) -> KeyBytes + Send + Sync>;
+
+/// A secondary index: an ordered table without values, keyed by the extracted key and the primary.
+pub(crate) struct Secondary {
+    pub entries: Arc<TableCore>,
+    /// The groups that its keys are worked out from.
+    pub groups: std::ops::Range<usize>,
+    pub extract: Extract,
+}
+
+impl Secondary {
+    /// Whether an entry may change when these groups do.
+    pub(crate) fn depends_on(&self, groups: &std::ops::Range<usize>) -> bool {
+        self.groups.start < groups.end && groups.start < self.groups.end
+    }
+}
+
+impl TableCore {
+    /// Its secondary indexes.
+    #[inline(always)]
+    pub(crate) fn secondaries(&self) -> impl Iterator<Item = &Secondary> {
+        self.secondaries.iter().map_while(OnceLock::get)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_secondaries(&self) -> bool {
+        self.secondaries[0].get().is_some()
+    }
+}
+
+impl Drop for TableCore {
+    fn drop(&mut self) {
+        let layout = &self.layout;
+        // SAFETY: nobody else refers to the table, so no transaction is left that could refer to
+        // its records; each is in the index once, and those that have left it are not freed here.
+        self.index.for_each(|record| unsafe { record.free(layout) });
+    }
+}
+
+/// A table, for as long as its database lasts.
+///
+/// Tables are never dropped before their database, and whoever has a `TableRef` belongs to a session,
+/// which keeps the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableRef(std::ptr::NonNull<TableCore>);
+
+// SAFETY: like a shared reference to a `TableCore`, which is `Sync`.
+unsafe impl Send for TableRef {}
+// SAFETY: as above.
+unsafe impl Sync for TableRef {}
+
+impl TableRef {
+    /// A reference to one of the tables of the caller's database.
+    #[inline(always)]
+    pub(crate) fn new(table: &TableCore) -> Self {
+        TableRef(std::ptr::NonNull::from(table))
+    }
+
+    /// The table.
+    #[inline(always)]
+    pub(crate) fn get<'a>(self) -> &'a TableCore {
+        // SAFETY: see the type: the table outlives every session, and so every use of this.
+        unsafe { self.0.as_ref() }
+    }
+
+    pub(crate) fn as_ptr(self) -> *const TableCore {
+        self.0.as_ptr()
+    }
+}
+
+impl Place {
+    /// The cell's logical line: by table, key and cell, never by address.
+    pub(crate) fn line(&self) -> Line {
+        // SAFETY: the rule is asked by a transaction that is pinned.
+        let key = unsafe { self.record.key() };
+        let mut hash = 0xcbf2_9ce4_8422_2325u64 ^ u64::from(self.at);
+        for &byte in key {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Line { space: self.table.get().id, line: hash }
+    }
+}
+
+/// Frees a record that left its index: the argument is the address of its table.
+///
+/// # Safety
+/// As [`RecordPtr::free`]; the table still exists.
+pub(crate) unsafe fn free_record(record: *mut u8, table: usize) {
+    let Some(record) = std::ptr::NonNull::new(record.cast::<u64>()) else { return };
+    // SAFETY: promised by the caller.
+    unsafe {
+        let table = &*std::ptr::with_exposed_provenance::<TableCore>(table);
+        RecordPtr::new(record).free(&table.layout);
+    }
+}

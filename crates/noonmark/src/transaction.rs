@@ -1,0 +1,579 @@
+//! Transactions as applications write them: the typed face of [`crate::operations`].
+
+use crate::abort::{Abort, AbortKind};
+use crate::commit::Commit;
+use crate::context::Context;
+use crate::group::{Group, Row};
+use crate::index::Lookup;
+use crate::key::{AsKey, Key, KeyBytes};
+use crate::operations::{EntryWriter, look_until_found};
+use crate::scan::{Scan, SecondaryScan};
+use crate::session::Concluded;
+use crate::table::TableRef;
+use crate::typed::{ColumnGroup, GroupTarget, Sealed, SecondaryIndex, Table, Target};
+use crate::update::{Number, Update};
+use noonmark_core::{Host, Threads, TxnId};
+use std::ops::RangeBounds;
+
+/// A transaction under way.
+///
+/// Its writes are its own until it commits; it sees them itself. All operations take time
+/// proportional to the logarithm of the table (ordered index) or constant time (hash index), and a
+/// commit takes time proportional to what was read and written. After an operation has failed, the
+/// transaction can only end. Dropped, it is rolled back.
+pub struct Transaction<'s, H: Host = Threads> {
+    context: &'s mut Context<H>,
+}
+
+impl<'s, H: Host> Transaction<'s, H> {
+    pub(crate) fn new(context: &'s mut Context<H>) -> Self {
+        Transaction { context }
+    }
+
+    pub(crate) fn context(&mut self) -> &mut Context<H> {
+        self.context
+    }
+
+    /// Ends an attempt as its body's answer says.
+    pub(crate) fn conclude<T, E: From<Abort>>(self, answer: Result<T, E>) -> Result<T, Concluded<E>> {
+        let context = &mut *self.context;
+        match answer {
+            Ok(value) if !context.conflicted => match context.commit() {
+                Ok(_) => Ok(value),
+                Err(abort) if abort.kind() == AbortKind::Conflict => Err(Concluded::Conflict(abort.into())),
+                Err(abort) => Err(Concluded::Final(abort.into())),
+            },
+            // The body went on after a conflict; whatever it made of that, it is tried again.
+            Ok(_) => Err(Concluded::Conflict(Abort::plain(AbortKind::Conflict).into())),
+            Err(error) if context.conflicted => Err(Concluded::Conflict(error)),
+            // Its own error may rest on what no committed state had: look before handing it out.
+            Err(error) => match context.validate_observations() {
+                Err(abort) => Err(Concluded::Conflict(abort.into())),
+                Ok(()) => {
+                    context.statistics.user_rollbacks += 1;
+                    Err(Concluded::Final(error))
+                }
+            },
+        }
+    }
+
+    /// Its id; each attempt has its own.
+    pub fn id(&self) -> TxnId {
+        self.context.txn
+    }
+
+    /// The value under a key, or `None`. Reading one column group touches no other.
+    ///
+    /// # Errors
+    /// An [`Abort`] that explains itself.
+    #[inline]
+    pub fn get<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<Option<T::Value>, Abort> {
+        self.context.check(target.core())?;
+        let key = KeyBytes::of(&key);
+        self.get_bytes(target, key.as_slice())
+    }
+
+    #[inline(always)]
+    fn get_bytes<T: Target>(&mut self, target: &T, key: &[u8]) -> Result<Option<T::Value>, Abort> {
+        let table = TableRef::new(target.core());
+        let context = &mut *self.context;
+        look_until_found(|| {
+            let Some(record) = context.find(table, key) else { return Ok(None) };
+            let present = context.read_groups(table, record, target.groups())?;
+            Ok(present.then(|| T::Value::decode_row(&context.row_reader(table, target.groups().start))))
+        })
+    }
+
+    /// The value under a key that must be there.
+    ///
+    /// # Errors
+    /// An [`Abort`] of kind [`Missing`](AbortKind::Missing) if it is not.
+    #[inline]
+    pub fn need<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<T::Value, Abort> {
+        self.context.check(target.core())?;
+        let key = KeyBytes::of(&key);
+        match self.get_bytes(target, key.as_slice())? {
+            Some(value) => Ok(value),
+            None => Err(self.missing(target, key.as_slice())),
+        }
+    }
+
+    /// That a row is missing is told only if it is so in a state that a serial execution could see.
+    #[cold]
+    fn missing<T: Target>(&mut self, target: &T, key: &[u8]) -> Abort {
+        match self.context.validate_observations() {
+            Err(conflict) => conflict,
+            Ok(()) => self.context.fail(AbortKind::Missing, TableRef::new(target.core()), key),
+        }
+    }
+
+    /// Changes the value under a key that must be there: reads it and writes what `change` makes of it.
+    ///
+    /// # Errors
+    /// An [`Abort`] of kind [`Missing`](AbortKind::Missing) if it is not there.
+    #[inline]
+    pub fn update<T: Target>(
+        &mut self,
+        target: &T,
+        key: impl AsKey<T::Key>,
+        change: impl FnOnce(&mut T::Value),
+    ) -> Result<(), Abort> {
+        self.context.check(target.core())?;
+        let key = KeyBytes::of(&key);
+        if self.update_bytes(target, key.as_slice(), change)? {
+            Ok(())
+        } else {
+            Err(self.missing(target, key.as_slice()))
+        }
+    }
+
+    #[inline(always)]
+    fn update_bytes<T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        change: impl FnOnce(&mut T::Value),
+    ) -> Result<bool, Abort> {
+        let table = TableRef::new(target.core());
+        let groups = target.groups();
+        self.context.keeping_secondaries(table, key, groups.clone(), |context| {
+            let mut entries = [0; 8];
+            let present = look_until_found(|| {
+                let Some(record) = context.find(table, key) else { return Ok(false) };
+                context.read_for_update(table, record, groups.clone(), &mut entries)
+            })?;
+            if !present {
+                return Ok(false);
+            }
+            let first = groups.start;
+            let mut value = T::Value::decode_row(&context.row_reader(table, first));
+            change(&mut value);
+            let writes = &mut context.writes;
+            let mut writer = EntryWriter { writes, table, entries, first, too_long: false };
+            value.encode_row(&mut writer);
+            if writer.too_long {
+                return Err(context.fail(AbortKind::TooLong, table, key));
+            }
+            Ok(true)
+        })
+    }
+
+    /// Writes a value in place of the one that is there, without reading it: two transactions that
+    /// only write do not conflict, whichever is last. False, and nothing is written, if there is none.
+    ///
+    /// # Errors
+    /// An [`Abort`] that explains itself.
+    #[inline]
+    pub fn write<T: Target>(
+        &mut self,
+        target: &T,
+        key: impl AsKey<T::Key>,
+        value: T::Value,
+    ) -> Result<bool, Abort> {
+        self.context.check(target.core())?;
+        let key = KeyBytes::of(&key);
+        let table = TableRef::new(target.core());
+        self.context.write_groups(table, key.as_slice(), target.groups(), |writer| value.encode_row(writer))
+    }
+
+    /// Inserts a row. False, and nothing is written, if there is one under the key.
+    ///
+    /// # Errors
+    /// An [`Abort`] that explains itself.
+    pub fn insert<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+        row: R,
+    ) -> Result<bool, Abort> {
+        self.context.check(table.core())?;
+        let key = KeyBytes::of(&key);
+        self.context.insert_row(TableRef::new(table.core()), key.as_slice(), &row, false)
+    }
+
+    /// Writes a row, whether there is one under the key or not, without reading it.
+    ///
+    /// # Errors
+    /// An [`Abort`] that explains itself.
+    pub fn upsert<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+        row: R,
+    ) -> Result<(), Abort> {
+        self.context.check(table.core())?;
+        let key = KeyBytes::of(&key);
+        self.context.insert_row(TableRef::new(table.core()), key.as_slice(), &row, true).map(|_| ())
+    }
+
+    /// Deletes a row. False if there was none.
+    ///
+    /// # Errors
+    /// An [`Abort`] that explains itself.
+    pub fn delete<K: Key, R: Row>(&mut self, table: &Table<K, R>, key: impl AsKey<K>) -> Result<bool, Abort> {
+        self.context.check(table.core())?;
+        let key = KeyBytes::of(&key);
+        self.context.delete_row(TableRef::new(table.core()), key.as_slice())
+    }
+
+    /// The values under keys that are known together, in their order, each given to `visit` with its
+    /// index. The keys are looked up together, with index nodes and records prefetched, which on
+    /// large tables is several times as fast as one by one.
+    ///
+    /// # Errors
+    /// An [`Abort`] that explains itself.
+    pub fn get_many<T: Target>(
+        &mut self,
+        target: &T,
+        keys: &[T::Key],
+        mut visit: impl FnMut(usize, Option<T::Value>),
+    ) -> Result<(), Abort> {
+        self.context.check(target.core())?;
+        let table = TableRef::new(target.core());
+        for (batch, keys) in keys.chunks(crate::many::BATCH).enumerate() {
+            let found = crate::many::look_up(table.get(), keys);
+            for (index, (key, lookup)) in found.iter().enumerate() {
+                let value = self.get_found(target, table, key.as_slice(), lookup)?;
+                visit(batch * crate::many::BATCH + index, value);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn get_found<T: Target>(
+        &mut self,
+        target: &T,
+        table: TableRef,
+        key: &[u8],
+        lookup: &Lookup,
+    ) -> Result<Option<T::Value>, Abort> {
+        let mut lookup = Some(*lookup);
+        let context = &mut *self.context;
+        look_until_found(|| {
+            let record = match lookup.take() {
+                Some(Lookup::Found(record)) => record,
+                // An absence that is some operations old is looked at again: this transaction may
+                // have inserted the key since.
+                _ => match context.find(table, key) {
+                    Some(record) => record,
+                    None => return Ok(None),
+                },
+            };
+            let present = context.read_groups(table, record, target.groups())?;
+            Ok(present.then(|| T::Value::decode_row(&context.row_reader(table, target.groups().start))))
+        })
+    }
+
+    /// Changes the values under keys that are known together, in their order, as
+    /// [`Transaction::update`] does, looked up together as by [`Transaction::get_many`].
+    ///
+    /// # Errors
+    /// An [`Abort`] of kind [`Missing`](AbortKind::Missing) if one of them is not there.
+    pub fn update_many<T: Target>(
+        &mut self,
+        target: &T,
+        keys: &[T::Key],
+        mut change: impl FnMut(usize, &mut T::Value),
+    ) -> Result<(), Abort> {
+        self.context.check(target.core())?;
+        let table = TableRef::new(target.core());
+        let groups = target.groups();
+        let by_itself = table.get().secondaries().any(|s| s.depends_on(&groups));
+        for (batch, keys) in keys.chunks(crate::many::BATCH).enumerate() {
+            let found = crate::many::look_up(table.get(), keys);
+            for (index, (key, lookup)) in found.iter().enumerate() {
+                let number = batch * crate::many::BATCH + index;
+                let Lookup::Found(record) = *lookup else {
+                    self.update_or_miss(target, key.as_slice(), |value| change(number, value))?;
+                    continue;
+                };
+                if by_itself {
+                    self.update_or_miss(target, key.as_slice(), |value| change(number, value))?;
+                    continue;
+                }
+                let context = &mut *self.context;
+                let mut entries = [0; 8];
+                let mut first_look = Some(record);
+                let present = look_until_found(|| {
+                    let record = match first_look.take() {
+                        Some(record) => record,
+                        None => match context.find(table, key.as_slice()) {
+                            Some(record) => record,
+                            None => return Ok(false),
+                        },
+                    };
+                    context.read_for_update(table, record, groups.clone(), &mut entries)
+                })?;
+                if !present {
+                    return Err(self.missing(target, key.as_slice()));
+                }
+                let first = groups.start;
+                let mut value = T::Value::decode_row(&context.row_reader(table, first));
+                change(number, &mut value);
+                let writes = &mut context.writes;
+                let mut writer = EntryWriter { writes, table, entries, first, too_long: false };
+                value.encode_row(&mut writer);
+                if writer.too_long {
+                    return Err(context.fail(AbortKind::TooLong, table, key.as_slice()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn update_or_miss<T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        change: impl FnOnce(&mut T::Value),
+    ) -> Result<(), Abort> {
+        if self.update_bytes(target, key, change)? { Ok(()) } else { Err(self.missing(target, key)) }
+    }
+
+    /// The rows, or one column group of them, whose keys are in a range, in order. Needs an ordered
+    /// index.
+    ///
+    /// ```
+    /// # use noonmark::Database;
+    /// # let db = Database::in_memory();
+    /// let stock = db.table::<u32, u64>("stock")?;
+    /// db.transact(|tx| {
+    ///     for item in 0..10 { tx.insert(&stock, item, 100 * u64::from(item))?; }
+    ///     Ok(())
+    /// })?;
+    /// let last = db.transact(|tx| tx.range(&stock, 3..).reverse().limit(2).collect())?;
+    /// assert_eq!(last, [(9, 900), (8, 800)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range<'x, T: Target>(
+        &'x mut self,
+        target: &'x T,
+        keys: impl RangeBounds<T::Key>,
+    ) -> Scan<'x, 's, H, T> {
+        Scan::new(self, target, &keys)
+    }
+
+    /// The entries of a secondary index whose secondary keys are in a range, in order.
+    pub fn range_by<'x, S: Key, K: Key>(
+        &'x mut self,
+        index: &'x SecondaryIndex<S, K>,
+        keys: impl RangeBounds<S>,
+    ) -> SecondaryScan<'x, 's, H, S, K> {
+        SecondaryScan::new(self, index, &keys)
+    }
+
+    /// Adds to a number when the transaction commits, without reading it: two transactions that add to
+    /// one row do not conflict. Integers wrap around.
+    ///
+    /// ```
+    /// # use noonmark::Database;
+    /// # let db = Database::in_memory();
+    /// let counters = db.table::<u32, u64>("counters")?;
+    /// db.transact(|tx| tx.insert(&counters, 7, 0))?;
+    /// db.transact(|tx| tx.add(&counters, 7, |count| count, 5))?;
+    /// assert_eq!(db.transact(|tx| tx.get(&counters, 7))?, Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An [`Abort`] of kind [`Missing`](AbortKind::Missing) if there is no such row.
+    pub fn add<T: GroupTarget, N: Number>(
+        &mut self,
+        target: &T,
+        key: impl AsKey<T::Key>,
+        field: fn(&mut T::Value) -> &mut N,
+        delta: N,
+    ) -> Result<(), Abort> {
+        self.apply(target, key, move |value| {
+            let number = field(value);
+            *number = number.plus(delta);
+        })
+    }
+
+    /// Makes a number the smaller of itself and another when the transaction commits, without reading it.
+    ///
+    /// # Errors
+    /// As [`Transaction::add`].
+    pub fn min<T: GroupTarget, N: Number>(
+        &mut self,
+        target: &T,
+        key: impl AsKey<T::Key>,
+        field: fn(&mut T::Value) -> &mut N,
+        other: N,
+    ) -> Result<(), Abort> {
+        self.apply(target, key, move |value| {
+            let number = field(value);
+            if other < *number {
+                *number = other;
+            }
+        })
+    }
+
+    /// Makes a number the larger of itself and another when the transaction commits, without reading it.
+    ///
+    /// # Errors
+    /// As [`Transaction::add`].
+    pub fn max<T: GroupTarget, N: Number>(
+        &mut self,
+        target: &T,
+        key: impl AsKey<T::Key>,
+        field: fn(&mut T::Value) -> &mut N,
+        other: N,
+    ) -> Result<(), Abort> {
+        self.apply(target, key, move |value| {
+            let number = field(value);
+            if other > *number {
+                *number = other;
+            }
+        })
+    }
+
+    /// Adds bytes at the end of a value when the transaction commits, without reading it. In what order
+    /// several transactions' bytes come is the order of their commits.
+    ///
+    /// # Errors
+    /// As [`Transaction::add`].
+    pub fn append<K: Key>(
+        &mut self,
+        target: &impl GroupTarget<Key = K, Value = Vec<u8>>,
+        key: impl AsKey<K>,
+        bytes: &[u8],
+    ) -> Result<(), Abort> {
+        self.at_commit(target, &KeyBytes::of(&key), Update::append, bytes)
+    }
+
+    /// Applies a change to a column group when the transaction commits, without reading it.
+    ///
+    /// That such changes of different transactions commute is the caller's promise: they are applied
+    /// in the order in which the transactions commit. The closure may hold only plain (`Copy`) values. If
+    /// this transaction has read the group, or does so later, it becomes an ordinary update.
+    ///
+    /// # Errors
+    /// As [`Transaction::add`].
+    pub fn apply<T: GroupTarget>(
+        &mut self,
+        target: &T,
+        key: impl AsKey<T::Key>,
+        change: impl Fn(&mut T::Value) + Copy + Send + 'static,
+    ) -> Result<(), Abort> {
+        self.at_commit(target, &KeyBytes::of(&key), || Update::of::<T::Value>(change), &[])
+    }
+
+    fn at_commit<T: GroupTarget, U: Copy + Send + 'static>(
+        &mut self,
+        target: &T,
+        key: &KeyBytes,
+        update: impl Fn() -> Update<U>,
+        payload: &[u8],
+    ) -> Result<(), Abort> {
+        self.context.check(target.core())?;
+        let table = TableRef::new(target.core());
+        let group = target.groups().start;
+        if self.context.update_at_commit(table, key.as_slice(), group, update, payload)? {
+            Ok(())
+        } else {
+            Err(self.missing(target, key.as_slice()))
+        }
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// An [`Abort`] that explains itself; the transaction is rolled back then.
+    pub fn commit(self) -> Result<Commit, Abort> {
+        let committed = self.context.commit();
+        if committed.is_err() {
+            self.context.statistics.aborts += 1;
+        }
+        committed
+    }
+
+    /// Rolls back, as dropping the transaction does.
+    pub fn rollback(self) {
+        self.context.statistics.user_rollbacks += 1;
+    }
+}
+
+impl<H: Host> Drop for Transaction<'_, H> {
+    fn drop(&mut self) {
+        self.context.roll_back();
+    }
+}
+
+impl<H: Host> std::fmt::Debug for Transaction<'_, H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Transaction({})", self.context.txn)
+    }
+}
+
+/// A transaction that only reads.
+pub struct ReadTransaction<'t, 's, H: Host = Threads> {
+    tx: &'t mut Transaction<'s, H>,
+}
+
+impl<'t, 's, H: Host> ReadTransaction<'t, 's, H> {
+    pub(crate) fn new(tx: &'t mut Transaction<'s, H>) -> Self {
+        ReadTransaction { tx }
+    }
+
+    /// As [`Transaction::get`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn get<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<Option<T::Value>, Abort> {
+        self.tx.get(target, key)
+    }
+
+    /// As [`Transaction::need`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn need<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<T::Value, Abort> {
+        self.tx.need(target, key)
+    }
+
+    /// As [`Transaction::get_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get_many<T: Target>(
+        &mut self,
+        target: &T,
+        keys: &[T::Key],
+        visit: impl FnMut(usize, Option<T::Value>),
+    ) -> Result<(), Abort> {
+        self.tx.get_many(target, keys, visit)
+    }
+
+    /// As [`Transaction::range`].
+    pub fn range<'x, T: Target>(
+        &'x mut self,
+        target: &'x T,
+        keys: impl RangeBounds<T::Key>,
+    ) -> Scan<'x, 's, H, T> {
+        self.tx.range(target, keys)
+    }
+
+    /// As [`Transaction::range_by`].
+    pub fn range_by<'x, S: Key, K: Key>(
+        &'x mut self,
+        index: &'x SecondaryIndex<S, K>,
+        keys: impl RangeBounds<S>,
+    ) -> SecondaryScan<'x, 's, H, S, K> {
+        self.tx.range_by(index, keys)
+    }
+}
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Transaction<'static>>();
+    is_send::<crate::Session>();
+    const fn is_sync<T: Sync>() {}
+    is_sync::<crate::Database>();
+    is_sync::<ColumnGroup<u64, u64>>();
+    const fn is_group<T: Group>() {}
+    is_group::<u64>();
+};

@@ -1,0 +1,438 @@
+//! What each operation does, under every protocol, index and granularity.
+
+use noonmark::{
+    Abort, AbortKind, Database, Granularity, IndexKind, Order, Policy, Protocol, SchemaError, Table,
+    TableOptions, column_group,
+};
+
+column_group! {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Name { first: [u8; 12], last: [u8; 12] }
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Balance { cents: i64, changes: u32 }
+}
+
+fn name(text: &str) -> Name {
+    let mut first = [0; 12];
+    first[..text.len()].copy_from_slice(text.as_bytes());
+    Name { first, last: [7; 12] }
+}
+
+fn balance(cents: i64) -> Balance {
+    Balance { cents, changes: 0 }
+}
+
+type Accounts = Table<u64, (Name, Balance)>;
+
+/// Runs a check under everything that should make no difference.
+fn everywhere(check: impl Fn(&Database, TableOptions)) {
+    for &protocol in Protocol::ALL {
+        for index in [IndexKind::Hash, IndexKind::Ordered] {
+            for granularity in [Granularity::Fine, Granularity::Coarse] {
+                let options = TableOptions::new().protocol(protocol).index(index).granularity(granularity);
+                check(&Database::in_memory(), options);
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_come_change_and_go() {
+    everywhere(|db, options| {
+        let accounts: Accounts = db.create_table("accounts", options).unwrap();
+        let balances = accounts.group::<1>();
+        let mut session = db.session().unwrap();
+        session
+            .transact(|tx| {
+                assert_eq!(tx.get(&accounts, 1)?, None);
+                assert!(tx.insert(&accounts, 1, (name("ann"), balance(10)))?);
+                assert!(!tx.insert(&accounts, 1, (name("bob"), balance(11)))?);
+                assert_eq!(tx.get(&balances, 1)?, Some(balance(10)));
+                tx.update(&balances, 1, |b| b.cents += 5)?;
+                assert_eq!(tx.get(&accounts, 1)?, Some((name("ann"), balance(15))));
+                assert!(!tx.delete(&accounts, 2)?);
+                assert!(!tx.write(&balances, 2, balance(1))?);
+                Ok(())
+            })
+            .unwrap();
+        session
+            .transact(|tx| {
+                let key: &u64 = &1;
+                assert_eq!(tx.need(&accounts, key)?, (name("ann"), balance(15)));
+                assert!(tx.write(&balances, 1, balance(20))?);
+                tx.upsert(&accounts, 2, (name("cid"), balance(30)))?;
+                tx.update(&accounts, 2, |(name, balance)| {
+                    name.last[0] = 9;
+                    balance.cents += 1;
+                })?;
+                Ok(())
+            })
+            .unwrap();
+        session
+            .transact(|tx| {
+                assert_eq!(tx.get(&balances, 1)?, Some(balance(20)));
+                assert_eq!(tx.need(&accounts, 2)?.0.last[0], 9);
+                assert!(tx.delete(&accounts, 1)?);
+                assert!(!tx.delete(&accounts, 1)?);
+                assert_eq!(tx.get(&accounts, 1)?, None);
+                assert!(tx.insert(&accounts, 1, (name("dee"), balance(40)))?);
+                assert!(tx.delete(&accounts, 2)?);
+                Ok(())
+            })
+            .unwrap();
+        let mut both = Vec::new();
+        session
+            .transact(|tx| {
+                both.clear();
+                tx.get_many(&accounts, &[1, 2, 3], |index, row| both.push((index, row)))
+            })
+            .unwrap();
+        assert_eq!(both, [(0, Some((name("dee"), balance(40)))), (1, None), (2, None)]);
+        // Many times over, so that what is deleted is reclaimed under way.
+        for round in 0..500 {
+            session
+                .transact(|tx| {
+                    tx.upsert(&accounts, round, (name("eve"), balance(1)))?;
+                    assert!(tx.delete(&accounts, round)?);
+                    Ok(())
+                })
+                .unwrap();
+            session
+                .transact(|tx| {
+                    assert_eq!(tx.get(&accounts, round)?, None);
+                    tx.upsert(&accounts, 1000 + round % 7, (name("fay"), balance(round as i64)))
+                })
+                .unwrap();
+            session.transact(|tx| tx.delete(&accounts, 1000 + round % 7)).unwrap();
+        }
+        assert_eq!(session.statistics().aborts, 0);
+    });
+}
+
+#[test]
+fn what_is_rolled_back_leaves_nothing() {
+    everywhere(|db, options| {
+        let accounts: Accounts = db.create_table("accounts", options).unwrap();
+        let mut session = db.session().unwrap();
+        session.transact(|tx| tx.insert(&accounts, 1, (name("ann"), balance(10)))).unwrap();
+        let mut tx = session.begin();
+        tx.update(&accounts, 1, |row| row.1.cents = 99).unwrap();
+        tx.insert(&accounts, 2, (name("bob"), balance(1))).unwrap();
+        tx.delete(&accounts, 1).unwrap();
+        tx.add(&accounts.group::<1>(), 1, |b| &mut b.cents, 4).unwrap_err();
+        drop(tx);
+        let mut tx = session.begin();
+        tx.add(&accounts.group::<1>(), 1, |b| &mut b.cents, 4).unwrap();
+        tx.rollback();
+        let mut tx = session.begin();
+        assert_eq!(tx.get(&accounts, 1).unwrap(), Some((name("ann"), balance(10))));
+        assert_eq!(tx.get(&accounts, 2).unwrap(), None);
+        tx.commit().unwrap();
+
+        #[derive(Debug)]
+        enum Own {
+            No,
+            Abort(Abort),
+        }
+        impl From<Abort> for Own {
+            fn from(abort: Abort) -> Self {
+                Own::Abort(abort)
+            }
+        }
+        let answer: Result<(), Own> = session.try_transact(|tx| {
+            tx.update(&accounts, 1, |row| row.1.cents = 99)?;
+            Err(Own::No)
+        });
+        assert!(matches!(answer, Err(Own::No)));
+        let answer: Result<(), Own> = session.try_transact(|tx| Ok(tx.update(&accounts, 5, |_| ())?));
+        let Err(Own::Abort(abort)) = answer else { panic!("{answer:?}") };
+        assert_eq!(abort.kind(), AbortKind::Missing);
+        assert!(!abort.is_retryable());
+        assert!(abort.to_string().contains("accounts[5]"), "{abort}");
+        assert_eq!(session.transact(|tx| tx.need(&accounts, 1)).unwrap().1, balance(10));
+    });
+}
+
+#[test]
+fn updates_at_commit_are_seen_by_their_own_transaction() {
+    everywhere(|db, options| {
+        let accounts: Accounts = db.create_table("accounts", options.clone()).unwrap();
+        let balances = accounts.group::<1>();
+        let texts: Table<u64, Vec<u8>> = db.create_table("texts", options).unwrap();
+        let mut session = db.session().unwrap();
+        session
+            .transact(|tx| {
+                tx.insert(&accounts, 1, (name("ann"), balance(10)))?;
+                tx.add(&balances, 1, |b| &mut b.cents, 5)?;
+                assert_eq!(tx.need(&balances, 1)?.cents, 15);
+                tx.upsert(&texts, 1, b"ab".to_vec())
+            })
+            .unwrap();
+        session
+            .transact(|tx| {
+                tx.add(&balances, 1, |b| &mut b.cents, 5)?;
+                tx.max(&balances, 1, |b| &mut b.changes, 9)?;
+                tx.min(&balances, 1, |b| &mut b.changes, 4)?;
+                tx.apply(&balances, 1, |b| b.cents *= 2)?;
+                tx.append(&texts, 1, b"cde")?;
+                tx.append(&texts, 1, b"")
+            })
+            .unwrap();
+        session
+            .transact(|tx| {
+                assert_eq!(tx.need(&balances, 1)?, Balance { cents: 40, changes: 4 });
+                tx.add(&balances, 1, |b| &mut b.cents, 1)?;
+                assert_eq!(tx.need(&accounts, 1)?.1.cents, 41);
+                tx.add(&balances, 1, |b| &mut b.cents, 1)?;
+                tx.append(&texts, 1, b"fgh")?;
+                assert_eq!(tx.need(&texts, 1)?, b"abcdefgh");
+                tx.append(&texts, 1, b"!")
+            })
+            .unwrap();
+        session
+            .transact(|tx| {
+                assert_eq!(tx.need(&balances, 1)?.cents, 42);
+                assert_eq!(tx.need(&texts, 1)?, b"abcdefgh!");
+                tx.delete(&texts, 1)?;
+                Ok(())
+            })
+            .unwrap();
+        let missing = session.transact(|tx| tx.append(&texts, 1, b"x")).unwrap_err();
+        assert_eq!(missing.kind(), AbortKind::Missing);
+    });
+}
+
+#[test]
+fn values_of_any_size() {
+    everywhere(|db, options| {
+        let texts: Table<u32, String> = db.create_table("texts", options.clone()).unwrap();
+        let pages: Table<u32, [u8; 3000]> = db.create_table("pages", options).unwrap();
+        let mut session = db.session().unwrap();
+        for size in [0usize, 1, 7, 8, 9, 1000, 100_000] {
+            let text = "x".repeat(size);
+            session
+                .transact(|tx| {
+                    tx.upsert(&texts, 3, text.clone())?;
+                    assert_eq!(tx.need(&texts, 3)?, text);
+                    tx.upsert(&pages, 3, [size as u8; 3000])
+                })
+                .unwrap();
+            session
+                .transact(|tx| {
+                    assert_eq!(tx.need(&texts, 3)?, text);
+                    assert_eq!(tx.need(&pages, 3)?, [size as u8; 3000]);
+                    tx.update(&texts, 3, |t| t.push('y'))?;
+                    assert_eq!(tx.need(&texts, 3)?.len(), size + 1);
+                    Ok(())
+                })
+                .unwrap();
+        }
+    });
+}
+
+#[test]
+fn ranges_in_both_directions() {
+    let backwards = std::ops::Range { start: 400, end: 300 };
+    for &protocol in Protocol::ALL {
+        let db = Database::in_memory();
+        let table: Table<i32, u64> = db.create_table("t", TableOptions::new().protocol(protocol)).unwrap();
+        let mut session = db.session().unwrap();
+        session
+            .transact(|tx| {
+                for key in -500..500 {
+                    tx.insert(&table, key, key as u64)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        session
+            .transact(|tx| {
+                let keys = |rows: Vec<(i32, u64)>| rows.into_iter().map(|(k, _)| k).collect::<Vec<_>>();
+                assert_eq!(keys(tx.range(&table, ..).collect()?), (-500..500).collect::<Vec<_>>());
+                assert_eq!(keys(tx.range(&table, -3..=3).collect()?), (-3..=3).collect::<Vec<_>>());
+                assert_eq!(keys(tx.range(&table, ..-498).reverse().collect()?), [-499, -500]);
+                assert_eq!(keys(tx.range(&table, 490..).limit(2).collect()?), [490, 491]);
+                assert_eq!(keys(tx.range(&table, backwards.clone()).collect()?), [0; 0]);
+                assert_eq!(keys(tx.range(&table, 400..400).collect()?), [0; 0]);
+                assert_eq!(keys(tx.range(&table, 5..9).limit(0).collect()?), [0; 0]);
+                tx.delete(&table, 101)?;
+                tx.insert(&table, 1000, 0)?;
+                assert_eq!(keys(tx.range(&table, 100..103).collect()?), [100, 102]);
+                assert_eq!(keys(tx.range(&table, ..).reverse().limit(1).collect()?), [1000]);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(session.statistics().aborts, 0);
+    }
+    let db = Database::in_memory();
+    let hashed: Table<i32, u64> = db.create_table("h", TableOptions::new().index(IndexKind::Hash)).unwrap();
+    let abort = db.transact(|tx| tx.range(&hashed, ..).collect()).unwrap_err();
+    assert_eq!(abort.kind(), AbortKind::NotOrdered);
+}
+
+#[test]
+fn secondary_indexes_follow_their_rows() {
+    everywhere(|db, options| {
+        let accounts: Accounts = db.create_table("accounts", options).unwrap();
+        let by_balance =
+            accounts.group::<1>().create_index(db, "by_balance", |_, b: &Balance| b.cents).unwrap();
+        let by_name = accounts
+            .create_index(db, "by_name", |_, (name, _): &(Name, Balance)| {
+                String::from_utf8_lossy(&name.first).trim_end_matches('\0').to_owned()
+            })
+            .unwrap();
+        let mut session = db.session().unwrap();
+        session
+            .transact(|tx| {
+                for (key, who, cents) in [(1, "ann", 5), (2, "bob", -5), (3, "an", 5), (4, "cid", 0)] {
+                    tx.insert(&accounts, key, (name(who), balance(cents)))?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        let all = |session: &mut noonmark::Session| {
+            session
+                .transact(|tx| {
+                    let balances = tx.range_by(&by_balance, ..).collect()?;
+                    Ok((balances, tx.range_by(&by_name, "an".to_owned()..="bob".to_owned()).collect()?))
+                })
+                .unwrap()
+        };
+        let named =
+            |list: &[(&str, u64)]| list.iter().map(|(n, k)| ((*n).to_owned(), *k)).collect::<Vec<_>>();
+        assert_eq!(
+            all(&mut session),
+            (vec![(-5, 2), (0, 4), (5, 1), (5, 3)], named(&[("an", 3), ("ann", 1), ("bob", 2)]))
+        );
+        session
+            .transact(|tx| {
+                tx.update(&accounts.group::<1>(), 2, |b| b.cents = 7)?;
+                tx.add(&accounts.group::<1>(), 4, |b| &mut b.cents, 1)?;
+                assert_eq!(tx.range_by(&by_balance, 1..=1).collect()?, [(1, 4)]);
+                tx.delete(&accounts, 1)?;
+                tx.write(&accounts.group::<0>(), 3, name("ao"))?;
+                tx.upsert(&accounts, 3, (name("b"), balance(6)))
+            })
+            .unwrap();
+        assert_eq!(all(&mut session), (vec![(1, 4), (6, 3), (7, 2)], named(&[("b", 3), ("bob", 2)])));
+        session
+            .transact(|tx| {
+                assert_eq!(tx.range_by(&by_balance, ..6).collect()?, [(1, 4)]);
+                assert_eq!(tx.range_by(&by_balance, 6..).reverse().limit(1).collect()?, [(7, 2)]);
+                use std::ops::Bound::{Excluded, Unbounded};
+                assert_eq!(tx.range_by(&by_balance, (Excluded(6), Unbounded)).collect()?, [(7, 2)]);
+                assert_eq!(tx.range_by(&by_balance, (Excluded(i64::MAX), Unbounded)).collect()?, []);
+                Ok(())
+            })
+            .unwrap();
+        let late = accounts.create_index(db, "late", |_, _| 0u8).unwrap_err();
+        assert!(matches!(late, SchemaError::NotEmpty(_)));
+    });
+}
+
+#[test]
+fn tables_are_what_they_were_made_as() {
+    let db = Database::in_memory();
+    let made = db.table::<u64, u64>("t").unwrap();
+    let again = db.table::<u64, u64>("t").unwrap();
+    db.transact(|tx| tx.insert(&made, 1, 2)).unwrap();
+    assert_eq!(db.view(|tx| tx.get(&again, 1)).unwrap(), Some(2));
+    assert!(matches!(db.table::<u64, i64>("t"), Err(SchemaError::OtherTypes(_))));
+    assert!(matches!(db.create_table::<u64, u64>("t", TableOptions::new()), Err(SchemaError::Exists(_))));
+    let other = Database::in_memory();
+    let foreign = other.transact(|tx| tx.get(&made, 1)).unwrap_err();
+    assert_eq!(foreign.kind(), AbortKind::ForeignTable);
+    assert!(Database::builder().max_sessions(0).build().is_err());
+    let logical = Database::builder().order(Order::Logical).build().unwrap();
+    assert!(matches!(
+        logical.create_table::<u64, u64>("t", TableOptions::new().protocol(Protocol::Occ)),
+        Err(SchemaError::WrongOrder(..))
+    ));
+}
+
+#[test]
+fn sessions_are_counted() {
+    let db = Database::builder().max_sessions(2).build().unwrap();
+    let first = db.session().unwrap();
+    let _second = db.session().unwrap();
+    assert!(db.session().unwrap_err().to_string().contains("2 sessions"));
+    drop(first);
+    assert!(db.session().is_ok());
+}
+
+#[test]
+fn long_keys_are_refused() {
+    let db = Database::in_memory();
+    let table = db.table::<Vec<u8>, u64>("t").unwrap();
+    let longest = vec![1u8; noonmark::KEY_BYTES_MAX];
+    db.transact(|tx| tx.insert(&table, &longest, 1)).unwrap();
+    let too_long = vec![1u8; noonmark::KEY_BYTES_MAX + 1];
+    let abort = db.transact(|tx| tx.insert(&table, &too_long, 1)).unwrap_err();
+    assert_eq!(abort.kind(), AbortKind::TooLong);
+    assert_eq!(db.transact(|tx| tx.get(&table, &too_long)).unwrap(), None);
+}
+
+#[test]
+fn a_failed_operation_ends_the_transaction() {
+    let db = Database::in_memory();
+    let table = db.table::<u64, u64>("t").unwrap();
+    let mut session = db.session().unwrap();
+    let mut tx = session.begin();
+    tx.insert(&table, 1, 1).unwrap();
+    tx.need(&table, 2).unwrap_err();
+    assert_eq!(tx.get(&table, 1).unwrap_err().kind(), AbortKind::Continued);
+    assert_eq!(tx.commit().unwrap_err().kind(), AbortKind::Continued);
+    assert_eq!(session.transact(|tx| tx.get(&table, 1)).unwrap(), None);
+}
+
+/// Aborts say what they collided with.
+#[test]
+fn aborts_explain_themselves() {
+    for protocol in [Protocol::Occ, Protocol::TicToc] {
+        let db = Database::in_memory();
+        let accounts: Accounts = db.create_table("accounts", TableOptions::new().protocol(protocol)).unwrap();
+        let balances = accounts.group::<1>();
+        let mut ann = db.session().unwrap();
+        let mut bob = db.session().unwrap();
+        ann.transact(|tx| {
+            tx.insert(&accounts, 42, (name("ann"), balance(10)))?;
+            tx.insert(&accounts, 43, (name("bob"), balance(10)))
+        })
+        .unwrap();
+        let mut tx = ann.begin();
+        tx.get(&balances, 42).unwrap();
+        bob.transact(|tx| tx.update(&balances, 42, |b| b.cents += 1)).unwrap();
+        bob.transact(|tx| tx.update(&balances, 43, |b| b.cents += 1)).unwrap();
+        tx.update(&balances, 43, |b| b.cents += 1).unwrap();
+        let abort = tx.commit().unwrap_err();
+        let text = abort.to_string();
+        let other = abort.other().unwrap();
+        let begins =
+            format!("accounts[42].Balance: read at time 1, replaced at 2 by transaction {other} before");
+        assert!(text.starts_with(&begins), "{text}");
+        assert!(
+            text.ends_with(&format!("({protocol}: validate); nothing was applied, retry is safe")),
+            "{text}"
+        );
+        assert!(abort.is_retryable());
+        assert_eq!(abort.rule(), format!("{protocol}: validate"));
+        assert_eq!(abort.table(), Some("accounts"));
+        assert_eq!(abort.key().as_deref(), Some("42"));
+        assert_eq!(abort.column_group(), Some("Balance"));
+        let report = db.conflicts();
+        assert_eq!((report.total, report.by_rule[0].count), (1, 1));
+        assert_eq!(report.hottest, [("accounts[42]".to_owned(), 1)]);
+        // The same in the closure form, when the policy gives up.
+        let given_up = ann
+            .transact_with(&Policy::once(), |tx| {
+                tx.get(&balances, 42)?;
+                bob.transact(|tx| tx.update(&balances, 42, |b| b.cents += 1))?;
+                bob.transact(|tx| tx.update(&balances, 43, |b| b.cents += 1))?;
+                tx.update(&balances, 43, |b| b.cents += 1)
+            })
+            .unwrap_err();
+        assert_eq!(given_up.kind(), AbortKind::Attempts);
+        assert!(given_up.is_retryable());
+    }
+}
