@@ -77,7 +77,8 @@ pub(crate) struct Layout {
     row_words: usize,
 }
 
-const LINE_WORDS: usize = 8;
+/// Words of a cache line.
+pub(crate) const LINE_WORDS: usize = 8;
 
 impl Layout {
     /// For groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell. `key_bytes`: how
@@ -85,8 +86,9 @@ impl Layout {
     pub(crate) fn new(sizes: &[Size], coarse: bool, aux_words: usize, key_bytes: Option<usize>) -> Self {
         let mut layout =
             Layout { groups: Vec::new(), cells: Vec::new(), key_at: 0, end: HEADER_WORDS, row_words: 0 };
-        let parts = if coarse { vec![0..sizes.len()] } else { (0..sizes.len()).map(|i| i..i + 1).collect() };
-        for (cell, groups) in parts.into_iter().enumerate() {
+        let step = if coarse { sizes.len() } else { 1 };
+        for (cell, first) in (0..sizes.len()).step_by(step).enumerate() {
+            let groups = first..first + step;
             let shape = |index: usize| match sizes[index] {
                 Size::Fixed(bytes) if bytes <= INLINE_BYTES_MAX => (bytes.div_ceil(8), bytes, false),
                 _ => (1, 0, true),
