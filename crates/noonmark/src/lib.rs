@@ -72,7 +72,7 @@
 //! - *Not durable*: a database is gone with its last handle.
 //! - *Not opaque*: before it is run again, a closure may see values that no committed state had together, under
 //!   every protocol whose reads are not locked. Nothing that it makes of them commits or is returned. It must not
-//!   loop for ever on them, though, and a panic of its own leaves the transaction rolled back.
+//!   loop for ever on them, though. A panic in it rolls the transaction back.
 //!
 //! # Column groups
 //!
