@@ -20,6 +20,7 @@ pub mod check;
 pub mod counter;
 pub mod distribution;
 pub mod driver;
+pub mod engine;
 pub mod history;
 pub mod mutex;
 pub mod queue;

@@ -185,7 +185,7 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
     figure(
         html,
         "Throughput, transactions a second",
-        &title,
+        "",
         plots::bars(&bars(|run| run.committed_per_s), rate),
     );
     if contest.runs.iter().any(|run| run.aborted() > 0) {

@@ -254,7 +254,7 @@ fn text(horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
 
 /// Room for the longest label; without font metrics, by an average letter.
 fn label_width<'a>(labels: impl Iterator<Item = &'a str>) -> u32 {
-    labels.map(|label| label.chars().count() as u32).max().unwrap_or(0) * 6 + 16
+    labels.map(|label| label.chars().count() as u32).max().unwrap_or(0) * 13 / 2 + 18
 }
 
 /// An axis in powers of ten whose coordinate is the logarithm, with labels at 1, or at 1, 2 and 5 of each power

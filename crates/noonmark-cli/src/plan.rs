@@ -1,0 +1,284 @@
+//! From the command line to the list of runs.
+//!
+//! The order is that of a race: everything that belongs to one contest (the same work, the same threads) comes
+//! together, so that the live display can show its contestants beside each other. The baseline runs once a
+//! contest, first: it has no timestamps to make coarse or fine, one kind of index, one way to update and to
+//! read, so variants of it would measure the same thing again.
+//!
+//! Mixes that cannot mean anything are refused here, before anything is loaded; what only the workload can
+//! know (a preset it has not got, an index its scans cannot use) is refused by the workload.
+
+use crate::args::{Access, Bench, Groups, Index, Updates, Workload};
+use crate::error::Failure;
+use crate::machine;
+use noonmark_workloads::ycsb::Properties;
+use std::path::PathBuf;
+
+/// The baseline's name among the protocols.
+pub const BASELINE: &str = "mutex";
+
+/// One run, all choices made but those that are left to the workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSpec {
+    pub workload: Workload,
+    pub preset: Option<String>,
+    pub protocol: String,
+    /// Never `Both`.
+    pub groups: Groups,
+    pub index: Option<Index>,
+    pub updates: Updates,
+    pub access: Access,
+    pub threads: usize,
+    pub seconds: f64,
+    pub seed: u64,
+    pub rows: Option<u64>,
+    pub theta: Option<f64>,
+    pub warehouses: Option<u32>,
+    /// The workload's properties under YCSB's names.
+    pub properties: Properties,
+    pub allocations: bool,
+    pub history: Option<PathBuf>,
+}
+
+impl RunSpec {
+    /// What has to be equal for two runs to be in one contest.
+    pub fn contest(&self) -> String {
+        let mut words = vec![match &self.preset {
+            Some(preset) => format!("{} {preset}", self.workload.name()),
+            None => self.workload.name().to_string(),
+        }];
+        words.extend(self.theta.map(|theta| format!("theta {theta}")));
+        words.extend(
+            self.warehouses.map(|n| if n == 1 { "1 warehouse".into() } else { format!("{n} warehouses") }),
+        );
+        words.push(if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) });
+        words.join(", ")
+    }
+}
+
+/// The runs that a command line with a workload asks for.
+pub fn runs(workload: Workload, args: &Bench) -> Result<Vec<RunSpec>, Failure> {
+    refuse_impossible(workload, args)?;
+    let base = RunSpec {
+        workload,
+        preset: args.preset.clone(),
+        protocol: String::new(),
+        groups: Groups::Fine,
+        index: args.index,
+        updates: Updates::Plain,
+        access: Access::OneByOne,
+        threads: 1,
+        seconds: args.seconds.unwrap_or(2.0),
+        seed: args.seed,
+        rows: args.rows,
+        theta: None,
+        warehouses: None,
+        properties: properties(args)?,
+        allocations: args.allocations,
+        history: args.history.clone(),
+    };
+    let threads: Vec<usize> = match args.threads.as_slice() {
+        [] => vec![machine::cores()],
+        given => given.iter().map(|n| usize::from(*n)).collect(),
+    };
+    let thetas = each(&args.theta);
+    let warehouses = each(&args.warehouses);
+    let mut runs = Vec::new();
+    for theta in &thetas {
+        for warehouses in &warehouses {
+            for threads in &threads {
+                let work =
+                    RunSpec { theta: *theta, warehouses: *warehouses, threads: *threads, ..base.clone() };
+                contestants(&work, args, &mut runs)?;
+            }
+        }
+    }
+    if args.history.is_some() && runs.len() > 1 {
+        return Err(Failure::usage(format!(
+            "--history holds the history of one run, but these options ask for {}: choose one protocol, one thread \
+             count, and so on",
+            runs.len()
+        )));
+    }
+    Ok(runs)
+}
+
+/// The contestants for one piece of work.
+pub fn contestants(work: &RunSpec, args: &Bench, runs: &mut Vec<RunSpec>) -> Result<(), Failure> {
+    let groups: &[Groups] = match args.groups {
+        Some(Groups::Coarse) => &[Groups::Coarse],
+        Some(Groups::Fine) | None => &[Groups::Fine],
+        Some(Groups::Both) => &[Groups::Coarse, Groups::Fine],
+    };
+    let updates = if args.updates.is_empty() { &[Updates::Plain][..] } else { &args.updates };
+    let access = if args.access.is_empty() { &[Access::OneByOne][..] } else { &args.access };
+    for protocol in protocols(&args.protocol)? {
+        if protocol == BASELINE {
+            let groups = groups[0];
+            runs.push(RunSpec { protocol, groups, updates: updates[0], access: access[0], ..work.clone() });
+            continue;
+        }
+        for groups in groups {
+            for updates in updates {
+                for access in access {
+                    runs.push(RunSpec {
+                        protocol: protocol.clone(),
+                        groups: *groups,
+                        updates: *updates,
+                        access: *access,
+                        ..work.clone()
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The baseline, then all of the engine's protocols.
+fn known_protocols() -> Vec<String> {
+    let engine = [
+        "occ",
+        "tictoc",
+        "two-phase-no-wait",
+        "two-phase-wait-die",
+        "two-phase-wound-wait",
+        "swiss",
+        "adaptive",
+    ];
+    std::iter::once(BASELINE).chain(engine).map(str::to_string).collect()
+}
+
+/// The names asked for, each once, the baseline first.
+fn protocols(asked: &[String]) -> Result<Vec<String>, Failure> {
+    let known: Vec<String> = known_protocols();
+    let mut chosen: Vec<String> = Vec::new();
+    let asked: Vec<&str> =
+        if asked.is_empty() { vec!["all"] } else { asked.iter().map(|a| a.trim()).collect() };
+    for name in asked {
+        match name {
+            "all" => chosen.extend(known.iter().cloned()),
+            "two-phase" => chosen.push("two-phase-wait-die".into()),
+            name if known.iter().any(|k| k == name) => chosen.push(name.into()),
+            name => {
+                return Err(Failure::usage(format!(
+                    "there is no protocol '{name}': choose among {}, or all",
+                    known.join(", ")
+                )));
+            }
+        }
+    }
+    let mut once: Vec<String> = Vec::new();
+    if chosen.iter().any(|name| name == BASELINE) {
+        once.push(BASELINE.into());
+    }
+    for name in chosen {
+        if !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    Ok(once)
+}
+
+/// A mix that only fails once the tables are loaded costs minutes; what can be known before is refused before.
+fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
+    let name = workload.name();
+    if !args.warehouses.is_empty() && workload != Workload::Tpcc {
+        return Err(Failure::usage(format!("--warehouses is for tpcc, and {name} has none")));
+    }
+    if args.rows.is_some() && workload == Workload::Tpcc {
+        return Err(Failure::usage("tpcc takes its size from --warehouses, not from --rows"));
+    }
+    if !args.theta.is_empty() && workload == Workload::Tpcc {
+        return Err(Failure::usage("tpcc chooses its keys by its own rules: --theta does not apply"));
+    }
+    if args.no_page {
+        return Err(Failure::usage(
+            "--no-page is for the tour; with a workload no page is written unless asked for",
+        ));
+    }
+    Ok(())
+}
+
+/// The properties of the file, and over them those of the command line.
+fn properties(args: &Bench) -> Result<Properties, Failure> {
+    let mut properties = Properties::new();
+    if let Some(file) = &args.properties {
+        let name = file.display();
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| Failure::run(format!("cannot read the properties in {name}: {e}")))?;
+        properties.read(&text).map_err(|e| Failure::run(format!("{name}: {e}")))?;
+    }
+    for (name, value) in &args.property {
+        properties.set(name, value);
+    }
+    Ok(properties)
+}
+
+/// Each given value, or once none.
+fn each<T: Copy>(values: &[T]) -> Vec<Option<T>> {
+    if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn planned(line: &str) -> Result<Vec<RunSpec>, Failure> {
+        match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
+            Some(Command::Bench(args)) => runs(args.workload.unwrap(), &args),
+            _ => panic!("not a bench"),
+        }
+    }
+
+    #[test]
+    fn contests_stay_together_and_the_baseline_opens_each_once() {
+        let runs = planned(
+            "noonmark bench ycsb --protocol occ,mutex,occ --groups both --threads 1,2 --theta 0.5,0.9",
+        )
+        .unwrap();
+        assert_eq!(runs.len(), 2 * 2 * 3);
+        for contest in runs.chunks(3) {
+            assert_eq!(contest[0].protocol, BASELINE);
+            assert!(contest.iter().all(|run| run.contest() == contest[0].contest()));
+            assert_eq!((contest[1].groups, contest[2].groups), (Groups::Coarse, Groups::Fine));
+        }
+    }
+
+    #[test]
+    fn all_is_every_protocol_and_the_baseline() {
+        let runs = planned("noonmark bench bank --threads 1").unwrap();
+        assert_eq!(runs.iter().map(|run| run.protocol.clone()).collect::<Vec<_>>(), known_protocols());
+    }
+
+    #[test]
+    fn impossible_mixes_are_refused_before_anything_is_loaded() {
+        for line in [
+            "noonmark bench ycsb --protocol sundial",
+            "noonmark bench ycsb --warehouses 1",
+            "noonmark bench tpcc --rows 10",
+            "noonmark bench tpcc --theta 0.9",
+            "noonmark bench bank --history h.jsonl",
+            "noonmark bench bank --no-page",
+        ] {
+            assert!(matches!(planned(line), Err(Failure::Usage(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn properties_of_the_command_line_win_over_those_of_the_file() {
+        let file = std::env::temp_dir().join(format!("noonmark-properties-{}", std::process::id()));
+        std::fs::write(&file, "# a comment\nrecordcount = 10\n\nreadproportion=1\n").unwrap();
+        let line = format!("noonmark bench ycsb -P {} -p recordcount=20", file.display());
+        let properties = planned(&line).unwrap().remove(0).properties;
+        std::fs::write(&file, "=5\n").unwrap();
+        let broken = planned(&line);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(properties.get("recordcount"), Some("20"));
+        assert_eq!(properties.get("readproportion"), Some("1"));
+        assert!(matches!(broken, Err(Failure::Run(why)) if why.contains("line 1")));
+        assert!(matches!(planned(&line), Err(Failure::Run(_))), "the file is gone");
+    }
+}
