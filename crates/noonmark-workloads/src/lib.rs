@@ -2,8 +2,8 @@
 //!
 //! In reading order:
 //!
-//! 1. [`store`]: the traits that every transaction is written against, so that the engine and the baseline run the
-//!    same ones. [`mutex`] is the baseline: a lock round a `BTreeMap` for each table.
+//! 1. [`store`]: the traits that every transaction is written against, so that the [`engine`] and the baseline run
+//!    the same ones. [`mutex`] is the baseline: a lock round a `BTreeMap` for each table.
 //! 2. [`workload`]: what a workload is to the driver. [`driver`]: what loads, runs and measures one.
 //! 3. The workloads: [`ycsb`] (the core workloads and the papers' transactional forms), [`tpcc`], [`bank`],
 //!    [`counter`], [`queue`]; and [`recorded`], made for histories that find anomalies. [`distribution`] and
