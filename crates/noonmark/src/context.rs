@@ -60,7 +60,7 @@ impl From<Abort> for Stop {
     }
 }
 
-/// How many of what a session has seen.
+/// Counts of a session's transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionStatistics {
     /// Transactions that committed.
