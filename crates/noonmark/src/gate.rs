@@ -10,18 +10,23 @@
 //! one in line *closes the gate, then looks who runs*. Both have a sequentially consistent fence in
 //! between (that of the epoch's pin, and one here), so that at least one sees the other.
 //!
-//! An attempt waits at the gate holding nothing. A thread that begins a second transaction in the
-//! midst of one, however, holds what the first one holds, and a transaction that was begun by hand
-//! may be left open for long; so that neither can block the others for ever, all waiting here ends
-//! after [`PATIENCE_NS`], and the bound then holds no longer.
+//! An attempt waits at the gate holding nothing. Two things could make waiting here last for ever, and
+//! the bound does not hold for them: a transaction that was begun by hand and is left open, which the
+//! one in line waits for no longer than [`OPEN_ENDED_NS`]; and a thread that begins a second
+//! transaction in the midst of one, and so holds what the first one holds while it stands outside,
+//! which it does for no longer than [`OUTSIDE_NS`].
 
 use noonmark_core::sync::{AtomicBool, Mutex, Ordering, fence};
 use noonmark_core::{Host, SlotId, Slots, WaitFor, WaitingRoom};
 use std::collections::VecDeque;
 use std::task::Poll;
 
-/// How long an attempt waits for the gate to open, or the one in line for others to end, at most.
-const PATIENCE_NS: u64 = 100_000_000;
+/// How long the one in line waits for a transaction that was begun by hand.
+const OPEN_ENDED_NS: u64 = 100_000_000;
+/// How long the one in line waits for any other: beyond all reason.
+const UNDER_WAY_NS: u64 = 10_000_000_000;
+/// How long an attempt waits for the gate to open.
+const OUTSIDE_NS: u64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
@@ -71,10 +76,13 @@ impl Gate {
     #[cold]
     pub(crate) fn wait_until_alone<H: Host>(&self, slot: SlotId, host: &H, slots: &Slots) {
         fence(Ordering::SeqCst);
-        let deadline_ns = host.now_ns().saturating_add(PATIENCE_NS);
+        let began_ns = host.now_ns();
         let others = (0..slots.count()).filter_map(SlotId::new).filter(|&other| other != slot);
         for other in others {
             let Some(running) = slots.running(other) else { continue };
+            let open_ended = slots.get(other).is_open_ended();
+            let patience_ns = if open_ended { OPEN_ENDED_NS } else { UNDER_WAY_NS };
+            let deadline_ns = began_ns.saturating_add(patience_ns);
             let mut turn = 0;
             while slots.running(other) == Some(running) && host.now_ns() < deadline_ns {
                 // It holds no lock of ours, so there is nothing it could wake us at.
@@ -92,7 +100,7 @@ impl Gate {
     #[cold]
     pub(crate) fn pass<H: Host>(&self, slot: SlotId, host: &H, room: &WaitingRoom) {
         let on = WaitFor::release_of(self);
-        let deadline_ns = host.now_ns().saturating_add(PATIENCE_NS);
+        let deadline_ns = host.now_ns().saturating_add(OUTSIDE_NS);
         let _: Option<()> = host.block_on(Some(deadline_ns), |waker| {
             room.register(on, slot, waker);
             let line = self.line();

@@ -135,6 +135,7 @@ impl<H: Host> Session<H> {
     ) -> Result<T, E> {
         let context = &mut self.context;
         context.age = None;
+        context.shared.slots.get(context.slot).set_open_ended(false);
         context.deadline_ns = policy.deadline.map(|d| context.shared.host.now_ns().saturating_add(nanos(d)));
         let mut attempts = 0;
         let mut pass = None;
@@ -187,6 +188,7 @@ impl<H: Host> Session<H> {
     pub fn begin(&mut self) -> Transaction<'_, H> {
         self.context.age = None;
         self.context.deadline_ns = None;
+        self.context.shared.slots.get(self.context.slot).set_open_ended(true);
         self.context.begin();
         Transaction::new(&mut self.context)
     }

@@ -250,6 +250,12 @@ impl WriteSet {
         self.link(index, Change { group, at, words, bytes, apply: Some(apply), next: NONE });
     }
 
+    /// Whether there may be commit-time updates among the changes.
+    #[inline(always)]
+    pub(crate) fn has_updates(&self) -> bool {
+        !self.closures.is_empty()
+    }
+
     /// Applies a commit-time update to the bytes of a value.
     pub(crate) fn apply(&self, change: &Change, value: &mut Vec<u8>) {
         if let Some(apply) = change.apply {
