@@ -1,6 +1,6 @@
 //! The baseline that a user would write first: a `BTreeMap` for each table with one lock round it.
 //!
-//! A transaction takes the locks of the tables that its [`Scope`](crate::store::Scope) names, in the order in
+//! A transaction takes the locks of the tables that its [`Scope`] names, in the order in
 //! which the tables were made, before its closure runs, and keeps them to the end. So it is serializable (it is
 //! strict two-phase locking on whole tables), cannot deadlock, and never conflicts: the closure runs once.
 //! Tables that a scope only reads are locked for sharing, all others exclusively. That, the typed map, and an

@@ -339,8 +339,7 @@ impl<H: Host> Database<H> {
             show_key: show_key::<K>,
         };
         let types = TypePair { key: TypeId::of::<K>(), row: TypeId::of::<R>() };
-        let class = KeyClass::of(K::FIXED_BYTES);
-        self.add_table(info, types, R::SIZES, class, &options).map(Table::new)
+        self.add_table(info, types, R::SIZES, K::FIXED_BYTES, &options).map(Table::new)
     }
 
     pub(crate) fn add_table(
@@ -348,9 +347,11 @@ impl<H: Host> Database<H> {
         info: TableInfo,
         types: TypePair,
         sizes: &[crate::group::Size],
-        class: KeyClass,
+        key_bytes: Option<usize>,
         options: &TableOptions,
     ) -> Result<Arc<TableCore>, SchemaError> {
+        let class = KeyClass::of(key_bytes);
+        let coarse = options.granularity == crate::table::Granularity::Coarse;
         let name = info.name.clone();
         if !(1..=crate::group::GROUPS_MAX).contains(&sizes.len()) {
             return Err(SchemaError::GroupCount(name, sizes.len()));
@@ -378,7 +379,7 @@ impl<H: Host> Database<H> {
             protocol: options.protocol,
             kind: options.index,
             granularity: options.granularity,
-            layout: Layout::new(sizes, options.granularity == crate::table::Granularity::Coarse, aux_words),
+            layout: Layout::new(sizes, coarse, aux_words, key_bytes),
             aux_words,
             index: Index::new(options.index, class, options.expected_rows),
             secondaries: Default::default(),

@@ -231,11 +231,13 @@ impl<'s, H: Host> Transaction<'s, H> {
         self.context.check(target.core())?;
         let table = TableRef::new(target.core());
         for (batch, keys) in keys.chunks(crate::many::BATCH).enumerate() {
-            let found = crate::many::look_up(table.get(), keys);
+            let buffer = std::mem::take(&mut self.context.lookups);
+            let found = crate::many::look_up(table.get(), keys, target.groups(), buffer);
             for (index, (key, lookup)) in found.iter().enumerate() {
                 let value = self.get_found(target, table, key.as_slice(), lookup)?;
                 visit(batch * crate::many::BATCH + index, value);
             }
+            self.context.lookups = found.lookups;
         }
         Ok(())
     }
@@ -281,7 +283,8 @@ impl<'s, H: Host> Transaction<'s, H> {
         let groups = target.groups();
         let by_itself = table.get().secondaries().any(|s| s.depends_on(&groups));
         for (batch, keys) in keys.chunks(crate::many::BATCH).enumerate() {
-            let found = crate::many::look_up(table.get(), keys);
+            let buffer = std::mem::take(&mut self.context.lookups);
+            let found = crate::many::look_up(table.get(), keys, groups.clone(), buffer);
             for (index, (key, lookup)) in found.iter().enumerate() {
                 let number = batch * crate::many::BATCH + index;
                 let Lookup::Found(record) = *lookup else {
@@ -318,6 +321,7 @@ impl<'s, H: Host> Transaction<'s, H> {
                     return Err(context.fail(AbortKind::TooLong, table, key.as_slice()));
                 }
             }
+            self.context.lookups = found.lookups;
         }
         Ok(())
     }

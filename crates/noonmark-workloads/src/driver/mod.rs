@@ -20,11 +20,6 @@
 //!
 //! What it does not do: repeat runs or compare them, or write anything down.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the driver is who has the clock: it measures real threads in real time"
-)]
-
 pub mod memory;
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

@@ -23,11 +23,6 @@
 //! What it does not do: judge (that is [`crate::check`]), or run long: a history is kept in memory, some hundred
 //! bytes a step, so it ends after so many transactions.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "histories tell real time, and overlap is made by giving the processor away"
-)]
-
 mod steps;
 
 use std::io::Write as _;

@@ -367,7 +367,6 @@ impl<S: Store, R: FieldRow> Workload<S> for CoreWorkload<S, R> {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a seat has an epoch")]
 mod tests {
     use super::*;
     use crate::driver::{Length, Plan, drive};

@@ -651,7 +651,6 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a seat has an epoch")]
 mod tests {
     use super::*;
     use crate::driver::{Length, Plan, drive};
