@@ -60,7 +60,7 @@ impl From<Abort> for Stop {
     }
 }
 
-/// How many of what a session has seen.
+/// Counts of a session's transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionStatistics {
     /// Transactions that committed.
@@ -152,7 +152,6 @@ impl<H: Host> Context<H> {
     #[inline]
     pub(crate) fn begin(&mut self) {
         let shared = &*self.shared;
-        shared.gate.pass(self.slot, &shared.host, &shared.room);
         if self.order.is_none() {
             self.order = Some(shared.settle_order());
         }
@@ -161,12 +160,40 @@ impl<H: Host> Context<H> {
             shared.slots.get(self.slot).set_age(age);
         }
         self.txn = self.txn.next();
-        shared.slots.get(self.slot).begin(self.txn.sequence());
-        shared.epochs.pin(self.slot);
+        self.start();
+        if self.shared.gate.is_closed() {
+            self.stand_in_line();
+        }
         self.active = true;
         self.failed = false;
         self.conflicted = false;
         self.read_bound = Timestamp::ZERO;
+    }
+
+    /// Says that a transaction runs here, and pins it.
+    #[inline(always)]
+    pub(crate) fn start(&self) {
+        self.shared.slots.get(self.slot).begin(self.txn.sequence());
+        self.shared.epochs.pin(self.slot);
+    }
+
+    /// The opposite of [`Context::start`].
+    #[inline(always)]
+    pub(crate) fn stop(&self) {
+        self.shared.slots.get(self.slot).end(self.txn.sequence());
+        self.shared.epochs.unpin(self.slot);
+    }
+
+    /// Somebody is at the gate: waits outside, or, if it is this one's turn, until it is alone.
+    #[cold]
+    fn stand_in_line(&mut self) {
+        let shared = &*self.shared;
+        self.stop();
+        shared.gate.pass(self.slot, &shared.host, &shared.room);
+        if shared.gate.is_first(self.slot) {
+            shared.gate.wait_until_alone(self.slot, &shared.host, &shared.slots);
+        }
+        self.start();
     }
 
     /// Before each operation: may the transaction use this table, and go on at all?
@@ -301,8 +328,7 @@ impl<H: Host> Context<H> {
             self.created.clear();
         }
         self.active = false;
-        self.shared.slots.get(self.slot).end(self.txn.sequence());
-        self.shared.epochs.unpin(self.slot);
+        self.stop();
         if !self.reclaim.is_empty() {
             self.reclaim_some();
         }

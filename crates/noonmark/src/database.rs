@@ -222,7 +222,8 @@ pub enum BuildError {
     Sessions(usize),
 }
 
-/// All slots are taken.
+/// As many sessions are in use as the database may have. End some, or allow more with
+/// [`Builder::max_sessions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all {0} sessions of the database are in use; end some, or allow more with Builder::max_sessions")]
 pub struct TooManySessions(usize);
@@ -392,7 +393,7 @@ impl<H: Host> Database<H> {
     /// A session: for a thread, or a client, that runs many transactions.
     ///
     /// # Errors
-    /// [`TooManySessions`] if all slots are taken.
+    /// [`TooManySessions`] if as many are in use as the database may have.
     pub fn session(&self) -> Result<Session<H>, TooManySessions> {
         match self.shared.claim_slot() {
             Some(slot) => Ok(Session::new(Context::new(self.shared.clone(), slot))),
@@ -402,7 +403,7 @@ impl<H: Host> Database<H> {
 
     /// Runs a transaction until it commits, in a session of its own; see [`Session::transact`].
     ///
-    /// Waits for a slot if all are taken. Taking a session for each transaction costs some 100 ns and
+    /// Waits if as many sessions are in use as the database may have. Taking a session for each transaction costs some 100 ns and
     /// forgets the buffers: keep a [`Session`] where that matters.
     ///
     /// # Errors

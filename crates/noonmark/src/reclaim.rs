@@ -68,9 +68,9 @@ impl<H: Host> Context<H> {
         if shared.has_ages() {
             shared.slots.get(self.slot).set_age(Age::YOUNGEST);
         }
-        shared.slots.get(self.slot).begin(self.txn.sequence());
-        shared.epochs.pin(self.slot);
-        if !self.try_reclaim(table, record) {
+        self.start();
+        // Whoever is at the gate must meet nobody: leave it for later.
+        if shared.gate.is_closed() || !self.try_reclaim(table, record) {
             if self.is_absent(table, record) {
                 self.reclaim.push_back((shared.epochs.current(), table, record));
             } else {
@@ -80,8 +80,7 @@ impl<H: Host> Context<H> {
                 self.queue_if_absent(table, record);
             }
         }
-        shared.slots.get(self.slot).end(self.txn.sequence());
-        shared.epochs.unpin(self.slot);
+        self.stop();
     }
 
     fn try_reclaim(&mut self, table: TableRef, record: RecordPtr) -> bool {

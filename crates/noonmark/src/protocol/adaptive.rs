@@ -11,6 +11,7 @@
 //!
 //! - *Read*, optimistic: as `occ`. Pessimistic: enter the read indicator, then look for a write lock,
 //!   and leave again if there is one.
+//! - *Update* (a read that a write will follow), optimistic: as `occ`. Pessimistic: seal at once.
 //! - *Seal*: lock the version word, then wait a bounded time for readers in the indicator to leave.
 //! - *Validate*: what was read is current and not locked by others: true anyway for whoever is in the
 //!   indicator.
@@ -21,8 +22,8 @@
 //! mode is part of its state; there a change of mode has to be fought out between readers and
 //! writers.
 //!
-//! Waits are bounded spins, so there is nothing to deadlock: two pessimistic readers that both want to
-//! write give up, and heat up.
+//! Waits are bounded spins, so there is nothing to deadlock: two transactions that each have locked what
+//! the other wants give up, and try again.
 
 use super::{Conflict, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically};
 use crate::record::Cell;
