@@ -156,8 +156,8 @@ pub struct Bench {
     pub theta: Vec<f64>,
 
     /// Warehouses of TPC-C; a run for each count [default: 1]
-    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
-    pub warehouses: Vec<u32>,
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    pub warehouses: Vec<u16>,
 
     /// A property of the workload under YCSB's names, e.g. -p readproportion=0.95; may be repeated
     #[arg(short = 'p', value_name = "KEY=VALUE", value_parser = property)]

@@ -7,21 +7,24 @@ use crate::args::Bench;
 use crate::error::Failure;
 use crate::live::Live;
 use crate::plan::RunSpec;
-use crate::{machine, output, plan, tour};
+use crate::{machine, output, plan, single, tour};
 use noonmark_workloads::report::{self, PageHead, Progress, RunReport};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Performs one run, telling how it gets along. What it says on failure is for the user to read.
+/// Performs one run, telling how it gets along.
 pub type Runner<'a> = &'a mut dyn FnMut(&RunSpec, &mut dyn FnMut(&Progress)) -> Result<RunReport, Failure>;
 
-/// The command, with what performs its runs.
-pub fn run(args: &Bench, runner: Runner<'_>) -> Result<(), Failure> {
+/// The command.
+pub fn run(args: &Bench) -> Result<(), Failure> {
     let (mut specs, tour) = match args.workload {
         Some(workload) => (plan::runs(workload, args)?, false),
         None => (tour::runs(args)?, true),
     };
+    for spec in &specs {
+        single::check(spec)?;
+    }
     let default = |name: &str| (tour && !args.no_page).then(|| PathBuf::from(name));
     let html = args.html.clone().or_else(|| default(tour::PAGE));
     let json = args.json.clone().or_else(|| default(tour::RESULTS));
@@ -37,7 +40,7 @@ pub fn run(args: &Bench, runner: Runner<'_>) -> Result<(), Failure> {
     }
 
     let paced = tour && args.seconds.is_none();
-    let (reports, failure) = race(&mut specs, paced, runner);
+    let (reports, failure) = race(&mut specs, paced, &mut single::run);
 
     if !reports.is_empty() {
         let table = report::table(&reports, output::columns());

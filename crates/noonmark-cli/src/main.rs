@@ -6,6 +6,7 @@
 //! | `plan.rs` | from the command line to the list of runs; refuses impossible mixes |
 //! | `tour.rs` | the runs of the tour, and how they fit into two minutes |
 //! | `bench.rs` | `noonmark bench`: performs the runs, shows the results |
+//! | `single.rs` | one run, in the words of `noonmark-workloads` |
 //! | `live.rs` | the display while runs go on |
 //! | `check.rs` | `noonmark check` |
 //! | `machine.rs`, `output.rs`, `error.rs` | the machine in words; files; failures and exit statuses |
@@ -23,6 +24,7 @@ mod live;
 mod machine;
 mod output;
 mod plan;
+mod single;
 mod tour;
 
 use args::{Bench, Cli, Command};
@@ -55,7 +57,7 @@ fn run() -> Result<(), Failure> {
         Err(e) => return Err(Failure::usage(args::one_line(&e))),
     };
     match cli.command.unwrap_or_else(|| Command::Bench(Box::new(Bench { seed: 1, ..Bench::default() }))) {
-        Command::Bench(args) => bench::run(&args, &mut |_, _| Err(Failure::run("no driver is linked yet"))),
+        Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
     }
 }

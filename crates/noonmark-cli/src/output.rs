@@ -16,6 +16,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Says on standard error what is odd, but no reason to stop.
+pub fn warn(what: &str) {
+    let _ = writeln!(io::stderr(), "noonmark: warning: {what}");
+}
+
 /// Columns that a table on standard output may take: the terminal's, or those of a wide page.
 pub fn columns() -> usize {
     const PAGE: usize = 120;

@@ -10,12 +10,18 @@
 
 use crate::args::{Access, Bench, Groups, Index, Updates, Workload};
 use crate::error::Failure;
-use crate::machine;
-use noonmark_workloads::ycsb::Properties;
+use crate::{machine, output};
+use noonmark_workloads::spec::ProtocolChoice;
+use noonmark_workloads::ycsb::{CoreSpec, Properties, core_properties};
 use std::path::PathBuf;
 
 /// The baseline's name among the protocols.
 pub const BASELINE: &str = "mutex";
+
+/// Seconds measured, unless told otherwise.
+const SECONDS: f64 = 2.0;
+/// Warming up takes no longer than this.
+const WARM_UP_MAX_S: f64 = 0.5;
 
 /// One run, all choices made but those that are left to the workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,12 +36,13 @@ pub struct RunSpec {
     pub access: Access,
     pub threads: usize,
     pub seconds: f64,
+    pub warm_up_s: f64,
     pub seed: u64,
     pub rows: Option<u64>,
     pub theta: Option<f64>,
-    pub warehouses: Option<u32>,
-    /// The workload's properties under YCSB's names.
-    pub properties: Properties,
+    pub warehouses: Option<u16>,
+    /// YCSB's core workload as properties have it, where some were given.
+    pub core: Option<CoreSpec>,
     pub allocations: bool,
     pub history: Option<PathBuf>,
 }
@@ -59,6 +66,7 @@ impl RunSpec {
 /// The runs that a command line with a workload asks for.
 pub fn runs(workload: Workload, args: &Bench) -> Result<Vec<RunSpec>, Failure> {
     refuse_impossible(workload, args)?;
+    let seconds = args.seconds.unwrap_or(SECONDS);
     let base = RunSpec {
         workload,
         preset: args.preset.clone(),
@@ -68,12 +76,13 @@ pub fn runs(workload: Workload, args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         updates: Updates::Plain,
         access: Access::OneByOne,
         threads: 1,
-        seconds: args.seconds.unwrap_or(2.0),
+        seconds,
+        warm_up_s: WARM_UP_MAX_S.min(seconds / 2.0),
         seed: args.seed,
         rows: args.rows,
         theta: None,
         warehouses: None,
-        properties: properties(args)?,
+        core: core(workload, args)?,
         allocations: args.allocations,
         history: args.history.clone(),
     };
@@ -137,16 +146,8 @@ pub fn contestants(work: &RunSpec, args: &Bench, runs: &mut Vec<RunSpec>) -> Res
 
 /// The baseline, then all of the engine's protocols.
 fn known_protocols() -> Vec<String> {
-    let engine = [
-        "occ",
-        "tictoc",
-        "two-phase-no-wait",
-        "two-phase-wait-die",
-        "two-phase-wound-wait",
-        "swiss",
-        "adaptive",
-    ];
-    std::iter::once(BASELINE).chain(engine).map(str::to_string).collect()
+    let engine = ProtocolChoice::all().map(|choice| choice.to_string()).filter(|name| name != BASELINE);
+    std::iter::once(BASELINE.to_string()).chain(engine).collect()
 }
 
 /// The names asked for, each once, the baseline first.
@@ -192,6 +193,12 @@ fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
     if !args.theta.is_empty() && workload == Workload::Tpcc {
         return Err(Failure::usage("tpcc chooses its keys by its own rules: --theta does not apply"));
     }
+    let recorded = matches!(workload, Workload::Append | Workload::Register | Workload::Scan);
+    if args.history.is_some() && !recorded {
+        return Err(Failure::usage(format!(
+            "--history is for append, register and scan: {name} keeps no history"
+        )));
+    }
     if args.no_page {
         return Err(Failure::usage(
             "--no-page is for the tour; with a workload no page is written unless asked for",
@@ -200,9 +207,26 @@ fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The properties of the file, and over them those of the command line.
-fn properties(args: &Bench) -> Result<Properties, Failure> {
-    let mut properties = Properties::new();
+/// YCSB's core workload as the properties say, if there are any: over the preset's those of the file, and over
+/// them those of the command line. Also says which properties were passed over.
+fn core(workload: Workload, args: &Bench) -> Result<Option<CoreSpec>, Failure> {
+    if args.properties.is_none() && args.property.is_empty() {
+        return Ok(None);
+    }
+    if workload != Workload::Ycsb {
+        return Err(Failure::usage("-P and -p are for ycsb"));
+    }
+    let mut properties = match &args.preset {
+        None => Properties::new(),
+        Some(preset) => {
+            let letter = preset.parse::<char>().ok();
+            letter.and_then(core_properties).ok_or_else(|| {
+                Failure::usage(format!(
+                    "-P and -p are for ycsb's core workloads a to f, not for preset {preset}"
+                ))
+            })?
+        }
+    };
     if let Some(file) = &args.properties {
         let name = file.display();
         let text = std::fs::read_to_string(file)
@@ -212,7 +236,12 @@ fn properties(args: &Bench) -> Result<Properties, Failure> {
     for (name, value) in &args.property {
         properties.set(name, value);
     }
-    Ok(properties)
+    let (core, warnings) =
+        CoreSpec::from_properties(&properties).map_err(|e| Failure::usage(e.to_string()))?;
+    for warning in warnings {
+        output::warn(&warning);
+    }
+    Ok(Some(core))
 }
 
 /// Each given value, or once none.
@@ -260,7 +289,11 @@ mod tests {
             "noonmark bench ycsb --warehouses 1",
             "noonmark bench tpcc --rows 10",
             "noonmark bench tpcc --theta 0.9",
-            "noonmark bench bank --history h.jsonl",
+            "noonmark bench bank --protocol occ --threads 1 --history h.jsonl",
+            "noonmark bench append --threads 1 --history h.jsonl",
+            "noonmark bench bank -p recordcount=1",
+            "noonmark bench ycsb --preset sundial -p recordcount=1",
+            "noonmark bench ycsb -p recordcount=many",
             "noonmark bench bank --no-page",
         ] {
             assert!(matches!(planned(line), Err(Failure::Usage(_))), "{line}");
@@ -268,16 +301,16 @@ mod tests {
     }
 
     #[test]
-    fn properties_of_the_command_line_win_over_those_of_the_file() {
+    fn properties_of_the_command_line_win_over_the_file_and_the_file_over_the_preset() {
         let file = std::env::temp_dir().join(format!("noonmark-properties-{}", std::process::id()));
-        std::fs::write(&file, "# a comment\nrecordcount = 10\n\nreadproportion=1\n").unwrap();
-        let line = format!("noonmark bench ycsb -P {} -p recordcount=20", file.display());
-        let properties = planned(&line).unwrap().remove(0).properties;
+        std::fs::write(&file, "# a comment\nrecordcount = 10\n\nreadproportion=1\nupdateproportion=0\n")
+            .unwrap();
+        let line = format!("noonmark bench ycsb --preset a -P {} -p recordcount=20", file.display());
+        let core = planned(&line).unwrap().remove(0).core.unwrap();
         std::fs::write(&file, "=5\n").unwrap();
         let broken = planned(&line);
         std::fs::remove_file(&file).unwrap();
-        assert_eq!(properties.get("recordcount"), Some("20"));
-        assert_eq!(properties.get("readproportion"), Some("1"));
+        assert_eq!((core.record_count, core.read, core.update), (20, 1.0, 0.0));
         assert!(matches!(broken, Err(Failure::Run(why)) if why.contains("line 1")));
         assert!(matches!(planned(&line), Err(Failure::Run(_))), "the file is gone");
     }

@@ -13,7 +13,6 @@ use crate::args::{Access, Bench, Groups, Updates, Workload};
 use crate::error::Failure;
 use crate::machine;
 use crate::plan::{self, RunSpec};
-use noonmark_workloads::ycsb::Properties;
 use std::time::Duration;
 
 /// All runs with their loading; ten seconds are left for the checks after the last run and for the page.
@@ -21,6 +20,8 @@ const TOUR_MAX: Duration = Duration::from_secs(110);
 /// No run is measured for longer or shorter than this.
 const SECONDS_MAX: f64 = 2.0;
 const SECONDS_MIN: f64 = 0.2;
+/// Warming up.
+const WARM_UP_S: f64 = 0.1;
 /// Loading, warm-up and checks of one run, before any has been timed.
 const OVERHEAD_GUESS_S: f64 = 0.5;
 /// More threads than this make no better tour.
@@ -59,11 +60,12 @@ pub fn runs(args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         access: Access::OneByOne,
         threads: 1,
         seconds: args.seconds.unwrap_or(SECONDS_MAX),
+        warm_up_s: WARM_UP_S,
         seed: args.seed,
         rows: None,
         theta: None,
         warehouses: None,
-        properties: Properties::new(),
+        core: None,
         allocations: false,
         history: None,
     };

@@ -80,6 +80,11 @@ fn wrong_options_are_status_2_and_one_line() {
     complains(&["bench", "ycsb", "--warehouses", "2"], 2, &["--warehouses"]);
     complains(&["bench", "--rows", "2"], 2, &["--rows", "workload"]);
     complains(&["bench", "bank", "--history", "h"], 2, &["--history"]);
+    complains(&["bench", "append", "--protocol", "occ,tictoc", "--history", "h"], 2, &["--history", "2"]);
+    complains(&["bench", "ycsb", "--preset", "z"], 2, &["z", "granularity"]);
+    complains(&["bench", "ycsb", "--preset", "e", "--index", "hash"], 2, &["ordered"]);
+    complains(&["bench", "ycsb", "--updates", "commit-time"], 2, &["commit-time"]);
+    complains(&["bench", "ycsb", "-p", "readproportion=2"], 2, &["readproportion"]);
     complains(&["check"], 2, &["FILE"]);
 }
 
@@ -93,13 +98,64 @@ fn files_that_cannot_be_read_or_written_are_status_1_before_anything_runs() {
     let broken = folder.file("broken.properties", "recordcount=1\n=nonsense\n");
     complains(&["bench", "ycsb", "-P", &broken], 1, &["line 2"]);
     for option in ["--json", "--html", "--history"] {
-        let args = ["bench", "bank", "--protocol", "occ", "--threads", "1", option, &missing];
+        let args = ["bench", "append", "--protocol", "occ", "--threads", "1", option, &missing];
         complains(&args, 1, &[&missing, "cannot write"]);
     }
     let binary = folder.path("binary");
     fs::write(&binary, [0xff, 0xfe, 0x00]).unwrap();
     complains(&["bench", "ycsb", "-P", &binary], 1, &[&binary]);
     complains(&["check", &binary], 1, &[&binary]);
+}
+
+#[test]
+fn too_little_memory_is_status_1_and_one_line() {
+    let rows = u64::MAX.to_string();
+    for rows in ["1000000000000", &rows] {
+        let args = ["bench", "ycsb", "--preset", "a", "--rows", rows, "--protocol", "occ", "--threads", "1"];
+        complains(&args, 1, &["memory"]);
+    }
+}
+
+#[test]
+fn a_bench_off_the_terminal_is_plain_and_leaves_what_it_was_asked_for() {
+    let folder = Folder::new("bench");
+    let (json, html) = (folder.path("runs.json"), folder.path("runs.html"));
+    let args =
+        ["bench", "bank", "--protocol", "mutex,occ", "--threads", "1,2", "--seconds", "0.05", "--rows", "50"];
+    let output = noonmark(&[&args[..], &["--json", &json, "--html", &html, "--allocations"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let (table, progress) = (out(&output), err(&output));
+    assert!(!table.contains('\x1b') && !progress.contains(['\x1b', '\r', '█']), "{progress}");
+    assert!(
+        table.contains("mutex") && table.contains("occ") && table.contains("held after 4 of 4 runs"),
+        "{table}"
+    );
+    assert_eq!(progress.lines().filter(|line| line.starts_with('[')).count(), 4, "{progress}");
+
+    let runs: serde_json::Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let runs = runs.as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        assert_eq!(run["workload"], "bank");
+        assert_eq!(run["consistent"], true);
+        assert!(run["committed"].as_u64().unwrap() > 0 && run["aborts"].is_object());
+        assert!(run["latency_us"]["p50"].as_f64().unwrap() <= run["latency_us"]["p999"].as_f64().unwrap());
+        assert!(run["allocations_per_commit"].is_number());
+    }
+    let page = fs::read_to_string(html).unwrap();
+    assert!(page.contains("<svg") && page.contains("</html>") && page.contains("Noonmark bench"));
+}
+
+#[test]
+fn a_recorded_run_writes_a_history_that_the_check_accepts() {
+    let folder = Folder::new("history");
+    let history = folder.path("history.jsonl");
+    let args = ["bench", "append", "--protocol", "tictoc", "--threads", "2", "--seconds", "0.05"];
+    let output = noonmark(&[&args[..], &["--history", &history]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let output = noonmark(&["check", &history, "--session"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("verdict"));
 }
 
 /// Two processes that append to key 1 and read it, one operation map a line.
