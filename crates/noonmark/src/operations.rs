@@ -472,9 +472,7 @@ impl<H: Host> Context<H> {
             if !self.seems_present(table, record, cell) && !self.read_groups(table, record, groups.clone())? {
                 return Ok(false);
             }
-            let index = self.write_entry(table, record, cell, true, false)?;
-            self.will_change(index);
-            entries[cell] = index as u32;
+            entries[cell] = self.write_entry(table, record, cell, true, false)? as u32;
         }
         let first = groups.start;
         let mut writer = EntryWriter { writes: &mut self.writes, table, entries, first, too_long: false };
@@ -483,14 +481,6 @@ impl<H: Host> Context<H> {
             return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, key)));
         }
         Ok(true)
-    }
-
-    /// An entry that was only to be validated is written after all.
-    fn will_change(&mut self, index: usize) {
-        let entry = self.writes.entry_mut(index);
-        if entry.effect == Effect::Keep {
-            entry.effect = Effect::Change;
-        }
     }
 
     /// A first guess whether a row exists, without reading it: if so it must when it is locked.
@@ -539,7 +529,7 @@ impl<H: Host> Context<H> {
             return Ok(false);
         }
         let index = self.write_entry(table, record, cell, true, true)?;
-        self.will_change(index);
+        self.writes.will_change(index);
         let has_value = self.writes.value_of(index, group as u32).is_some();
         self.writes.add_update(index, group as u32, update(), payload);
         // What has been read or written already is updated at once.
@@ -585,6 +575,8 @@ impl RowWriter for EntryWriter<'_> {
         let group = self.first + index;
         let layout = &self.table.get().layout.groups()[group];
         let entry = self.entries[layout.cell] as usize;
+        // What was only to be validated is written after all.
+        self.writes.will_change(entry);
         let bytes = value.encoded_bytes();
         if bytes > u32::MAX as usize {
             self.too_long = true;
