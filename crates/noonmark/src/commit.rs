@@ -216,7 +216,10 @@ impl<H: Host> Context<H> {
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let next = match entry.effect {
-                Effect::Keep => entry.hold.prev.unwrap_or(Word::FREE),
+                Effect::Keep => {
+                    with_protocol!(t.protocol, P => P::keep(cell, time));
+                    entry.hold.prev.unwrap_or(Word::FREE)
+                }
                 Effect::Change | Effect::Insert => {
                     self.install_values(index, entry.table, entry.record);
                     Word::version(time, self.slot, false)
