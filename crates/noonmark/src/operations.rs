@@ -331,8 +331,10 @@ impl<H: Host> Context<H> {
         self.writes.push(place, cell as u32, effect, Some(seen.word), hold) as u32
     }
 
-    /// The record under a key, which is put in, absent, if there is none.
-    pub(crate) fn find_or_create(&mut self, table: TableRef, key: &[u8]) -> Result<RecordPtr, Stop> {
+    /// The record under a key, which is put in, absent, if there is none. Also whether the
+    /// transaction has seen, by the node alone, that the key was absent: from here on it is the
+    /// record that says so, and others may write it. The caller must read it.
+    pub(crate) fn find_or_create(&mut self, table: TableRef, key: &[u8]) -> Result<(RecordPtr, bool), Stop> {
         let t = table.get();
         if key.len() > KEY_BYTES_MAX {
             return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, &key[..64])));
@@ -351,14 +353,14 @@ impl<H: Host> Context<H> {
             record
         });
         match inserted {
-            Inserted::Existing(record) => Ok(record),
+            Inserted::Existing(record) => Ok((record, false)),
             Inserted::New(record, change) => {
                 if !t.populated.load(Ordering::Relaxed) {
                     t.populated.store(true, Ordering::Relaxed);
                 }
-                self.note_change(&change);
+                let seen_absent = self.note_change(&change);
                 self.created.push((table, record));
-                Ok(record)
+                Ok((record, seen_absent))
             }
         }
     }
@@ -386,14 +388,20 @@ impl<H: Host> Context<H> {
         replace: bool,
         all: Range<usize>,
     ) -> Result<bool, Stop> {
-        let record = self.find_or_create(table, key)?;
+        let (record, seen_absent) = self.find_or_create(table, key)?;
         let t = table.get();
         let mut entries = [0; 8];
         if replace {
+            if seen_absent && self.read_groups(table, record, all)? {
+                return Err(self.vanished(table, record, 0));
+            }
             for (cell, entry) in entries.iter_mut().enumerate().take(t.layout.cells().len()) {
                 *entry = self.write_entry(table, record, cell, false, false)? as u32;
             }
         } else if self.read_for_update(table, record, all, &mut entries)? {
+            if seen_absent {
+                return Err(self.vanished(table, record, 0));
+            }
             self.keep_only(record, &entries[..t.layout.cells().len()]);
             return Ok(false);
         }
