@@ -10,7 +10,7 @@ use crate::record::{GroupLayout, RecordPtr, boxed_bytes};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteSet};
 use noonmark_core::sync::{AtomicU64, Ordering};
-use noonmark_core::{Host, Timestamp};
+use noonmark_core::{Host, SlotId, Timestamp, Word};
 use std::ops::Range;
 
 /// Copies the words of neighbouring groups of one cell into their places in a row that begins with
@@ -345,9 +345,14 @@ impl<H: Host> Context<H> {
             // Read under the latch: whoever relied on the absence has raised it, or will see that
             // the node has changed.
             let read_until = Timestamp::new(stamp.rts.load(Ordering::SeqCst));
+            // The key may have had a row before: it is absent since that was deleted, not always.
+            // Relaxed: under the latch.
+            let since = Timestamp::new(stamp.wts.load(Ordering::Relaxed));
             for cell in t.layout.cells() {
                 // SAFETY: just allocated with this layout.
                 let view = unsafe { record.cell(cell.at, t.aux_words) };
+                // Nobody else knows the record yet.
+                view.word.unlock_unwatched(Word::version(since, SlotId::NOBODY, true));
                 with_protocol!(t.protocol, P => P::init(view, read_until));
             }
             record
