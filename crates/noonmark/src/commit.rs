@@ -162,6 +162,7 @@ impl<H: Host> Context<H> {
     /// Checks what the transaction has seen so far, without committing anything: before an outcome
     /// that depends on it is given to the user (a missing row, the user's own error).
     pub(crate) fn validate_observations(&mut self) -> Result<(), Abort> {
+        self.read_what_must_exist()?;
         let time = self.floor.max(self.read_bound);
         self.validate(time)?;
         for index in 0..self.writes.len() {
@@ -180,6 +181,45 @@ impl<H: Host> Context<H> {
                     Stop::Abort(abort) => abort,
                     Stop::LookAgain => self.gone(&entry),
                 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the rows that were taken to exist without a look: that is an observation, too.
+    fn read_what_must_exist(&mut self) -> Result<(), Abort> {
+        for index in 0..self.writes.len() {
+            let entry = *self.writes.entry(index);
+            if !entry.must_exist || entry.seen.is_some() {
+                continue;
+            }
+            let t = entry.table.get();
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let word = match entry.hold.prev {
+                // Locked since: what it was then, it is.
+                Some(word) => word,
+                None => {
+                    let answer = with_protocol!(t.protocol, P => {
+                        self.asker().ask(place, |me| P::read(me, cell, || ()))
+                    });
+                    match answer {
+                        Ok((seen, ())) => {
+                            self.note_read(place, entry.cell, seen);
+                            seen.word
+                        }
+                        Err(refusal) => {
+                            return Err(match self.explain(refusal, place, entry.cell) {
+                                Stop::Abort(abort) => abort,
+                                Stop::LookAgain => self.gone(&entry),
+                            });
+                        }
+                    }
+                }
+            };
+            if word.is_absent() {
+                return Err(self.gone(&entry));
             }
         }
         Ok(())
@@ -222,7 +262,10 @@ impl<H: Host> Context<H> {
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let next = match entry.effect {
-                Effect::Keep => entry.hold.prev.unwrap_or(Word::FREE),
+                Effect::Keep => {
+                    with_protocol!(t.protocol, P => P::keep(cell, time));
+                    entry.hold.prev.unwrap_or(Word::FREE)
+                }
                 Effect::Change | Effect::Insert => {
                     self.install_values(index, entry.table, entry.record);
                     Word::version(time, self.slot, false)

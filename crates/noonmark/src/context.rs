@@ -273,18 +273,21 @@ impl<H: Host> Context<H> {
         self.nodes.push(NodeEntry { seen, table, near });
     }
 
-    /// This transaction itself has changed a node, perhaps one that it relies on.
-    pub(crate) fn note_change(&mut self, change: &NodeChange) {
+    /// This transaction itself has changed a node, perhaps one that it relies on: whether it does.
+    pub(crate) fn note_change(&mut self, change: &NodeChange) -> bool {
+        let mut relied = false;
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
             if node.seen.stamp == change.stamp && node.seen.version == change.before {
                 node.seen.version = change.after;
+                relied = true;
                 if let Some(split_off) = change.split_off {
                     let (table, near) = (node.table, node.near);
                     self.nodes.push(NodeEntry { seen: split_off, table, near });
                 }
             }
         }
+        relied
     }
 
     /// Ends an attempt that does not commit: lets go of everything.

@@ -10,7 +10,7 @@ use crate::record::{GroupLayout, RecordPtr, boxed_bytes};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteSet};
 use noonmark_core::sync::{AtomicU64, Ordering};
-use noonmark_core::{Host, Timestamp};
+use noonmark_core::{Host, SlotId, Timestamp, Word};
 use std::ops::Range;
 
 /// Copies the words of neighbouring groups of one cell into their places in a row that begins with
@@ -331,8 +331,10 @@ impl<H: Host> Context<H> {
         self.writes.push(place, cell as u32, effect, Some(seen.word), hold) as u32
     }
 
-    /// The record under a key, which is put in, absent, if there is none.
-    pub(crate) fn find_or_create(&mut self, table: TableRef, key: &[u8]) -> Result<RecordPtr, Stop> {
+    /// The record under a key, which is put in, absent, if there is none. Also whether the
+    /// transaction has seen, by the node alone, that the key was absent: from here on it is the
+    /// record that says so, and others may write it. The caller must read it.
+    pub(crate) fn find_or_create(&mut self, table: TableRef, key: &[u8]) -> Result<(RecordPtr, bool), Stop> {
         let t = table.get();
         if key.len() > KEY_BYTES_MAX {
             return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, &key[..64])));
@@ -343,22 +345,27 @@ impl<H: Host> Context<H> {
             // Read under the latch: whoever relied on the absence has raised it, or will see that
             // the node has changed.
             let read_until = Timestamp::new(stamp.rts.load(Ordering::SeqCst));
+            // The key may have had a row before: it is absent since that was deleted, not always.
+            // Relaxed: under the latch.
+            let since = Timestamp::new(stamp.wts.load(Ordering::Relaxed));
             for cell in t.layout.cells() {
                 // SAFETY: just allocated with this layout.
                 let view = unsafe { record.cell(cell.at, t.aux_words) };
+                // Nobody else knows the record yet.
+                view.word.unlock_unwatched(Word::version(since, SlotId::NOBODY, true));
                 with_protocol!(t.protocol, P => P::init(view, read_until));
             }
             record
         });
         match inserted {
-            Inserted::Existing(record) => Ok(record),
+            Inserted::Existing(record) => Ok((record, false)),
             Inserted::New(record, change) => {
                 if !t.populated.load(Ordering::Relaxed) {
                     t.populated.store(true, Ordering::Relaxed);
                 }
-                self.note_change(&change);
+                let seen_absent = self.note_change(&change);
                 self.created.push((table, record));
-                Ok(record)
+                Ok((record, seen_absent))
             }
         }
     }
@@ -386,14 +393,20 @@ impl<H: Host> Context<H> {
         replace: bool,
         all: Range<usize>,
     ) -> Result<bool, Stop> {
-        let record = self.find_or_create(table, key)?;
+        let (record, seen_absent) = self.find_or_create(table, key)?;
         let t = table.get();
         let mut entries = [0; 8];
         if replace {
+            if seen_absent && self.read_groups(table, record, all)? {
+                return Err(self.vanished(table, record, 0));
+            }
             for (cell, entry) in entries.iter_mut().enumerate().take(t.layout.cells().len()) {
                 *entry = self.write_entry(table, record, cell, false, false)? as u32;
             }
         } else if self.read_for_update(table, record, all, &mut entries)? {
+            if seen_absent {
+                return Err(self.vanished(table, record, 0));
+            }
             self.keep_only(record, &entries[..t.layout.cells().len()]);
             return Ok(false);
         }
@@ -472,9 +485,7 @@ impl<H: Host> Context<H> {
             if !self.seems_present(table, record, cell) && !self.read_groups(table, record, groups.clone())? {
                 return Ok(false);
             }
-            let index = self.write_entry(table, record, cell, true, false)?;
-            self.will_change(index);
-            entries[cell] = index as u32;
+            entries[cell] = self.write_entry(table, record, cell, true, false)? as u32;
         }
         let first = groups.start;
         let mut writer = EntryWriter { writes: &mut self.writes, table, entries, first, too_long: false };
@@ -483,14 +494,6 @@ impl<H: Host> Context<H> {
             return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, key)));
         }
         Ok(true)
-    }
-
-    /// An entry that was only to be validated is written after all.
-    fn will_change(&mut self, index: usize) {
-        let entry = self.writes.entry_mut(index);
-        if entry.effect == Effect::Keep {
-            entry.effect = Effect::Change;
-        }
     }
 
     /// A first guess whether a row exists, without reading it: if so it must when it is locked.
@@ -539,7 +542,7 @@ impl<H: Host> Context<H> {
             return Ok(false);
         }
         let index = self.write_entry(table, record, cell, true, true)?;
-        self.will_change(index);
+        self.writes.will_change(index);
         let has_value = self.writes.value_of(index, group as u32).is_some();
         self.writes.add_update(index, group as u32, update(), payload);
         // What has been read or written already is updated at once.
@@ -585,6 +588,8 @@ impl RowWriter for EntryWriter<'_> {
         let group = self.first + index;
         let layout = &self.table.get().layout.groups()[group];
         let entry = self.entries[layout.cell] as usize;
+        // What was only to be validated is written after all.
+        self.writes.will_change(entry);
         let bytes = value.encoded_bytes();
         if bytes > u32::MAX as usize {
             self.too_long = true;

@@ -190,6 +190,15 @@ impl WriteSet {
         self.hashed[place] = index as u32 + 1;
     }
 
+    /// An entry that was only to be validated is written after all.
+    #[inline(always)]
+    pub(crate) fn will_change(&mut self, index: usize) {
+        let entry = &mut self.entries[index];
+        if entry.effect == Effect::Keep {
+            entry.effect = Effect::Change;
+        }
+    }
+
     /// Forgets the changes of an entry: the row goes.
     pub(crate) fn drop_changes(&mut self, index: usize) {
         let entry = &mut self.entries[index];

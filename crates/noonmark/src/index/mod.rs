@@ -161,11 +161,17 @@ impl NodeStamp {
     /// What a transaction notes that relies on the node at `version`, if it is still so.
     #[inline(always)]
     fn seen(&self, version: u64) -> Option<NodeSeen> {
-        // Relaxed: `is_still` vouches for `wts`, which only changes under the latch; `rts` may be
-        // an older one by its contract.
+        // Relaxed: the second look vouches for `wts`, which only changes under the latch.
         let wts = self.wts.load(Ordering::Relaxed);
-        let rts = self.rts.load(Ordering::Relaxed);
-        self.is_still(version).then_some(NodeSeen { stamp: NonNull::from(self), version, wts, rts })
+        // `rts` may be an older one by its contract, but not one that somebody raised too late for
+        // an insertion to heed: he found its latch, and so must we. Sequentially consistent, both:
+        // the insertion latches, reads `rts` (before it was raised), and we read it (after), then
+        // the version. On x86 as cheap as relaxed.
+        let rts = self.rts.load(Ordering::SeqCst);
+        // Acquire: as in `is_still`.
+        fence(Ordering::Acquire);
+        let still = self.version.load(Ordering::SeqCst) == version;
+        still.then_some(NodeSeen { stamp: NonNull::from(self), version, wts, rts })
     }
 
     /// Takes the latch if the node is still at `version`.

@@ -10,7 +10,7 @@
 //!    [`Rules::write_bound`] of everything written;
 //! 4. [`Rules::validate`] for each cell that was read, at the commit time;
 //! 5. if all hold: the values are written and [`Rules::publish`] lets each cell go with its new
-//!    version; otherwise [`Rules::release`] lets it go with the old one;
+//!    version, or, after [`Rules::keep`], with the old one if it was only to be validated; otherwise [`Rules::release`] lets it go with the old one;
 //! 6. [`Rules::release_read`] for each cell that was read.
 //!
 //! Seal and validate are rounds of their own: a transaction validates nothing before it has sealed
@@ -233,6 +233,12 @@ pub(crate) trait Rules {
         own: Option<Word>,
         at: Timestamp,
     ) -> Step<(), Conflict>;
+
+    /// A sealed cell is let go as it was found, by a transaction that relied on what it held at the
+    /// commit time: the next version comes after that. Called before [`Rules::publish`].
+    fn keep(cell: Cell<'_>, at: Timestamp) {
+        let _ = (cell, at);
+    }
 
     /// Lets go of a sealed cell; what is in it now is version `next`.
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word);

@@ -112,6 +112,11 @@ impl Rules for TicToc {
         check_current(RULE, me, cell, seen.word, None)
     }
 
+    fn keep(cell: Cell<'_>, at: Timestamp) {
+        // Relaxed: under the lock. The next writer's lock acquires its release.
+        cell.aux[0].fetch_max(at.ticks(), Ordering::Relaxed);
+    }
+
     #[inline(always)]
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
         me.touch(Access::Write);

@@ -1,0 +1,111 @@
+//! Every interleaving of two and three small transactions, under every protocol and every mix of two,
+//! judged against all serial orders.
+//!
+//! One thread plays all transactions, so each run is one order of whole operations; what may happen
+//! within an operation is for `tests/shuttle.rs`. Whoever would have to wait aborts.
+
+mod attack_support;
+
+use attack_support::{Alone, Menu, Numbers, Op, Setup, interleavings, is_explained, run_schedule, told};
+use noonmark::{Database, Granularity, IndexKind, Order, Protocol};
+
+/// What came of the transactions of all runs.
+#[derive(Default, Debug)]
+struct Tally {
+    runs: u64,
+    ended: u64,
+    begun: u64,
+}
+
+fn attack(setup: &Setup, menu: Menu, programs: &[Vec<Op>], tally: &mut Tally) {
+    let lengths: Vec<usize> = programs.iter().map(|p| p.len() + 1).collect();
+    interleavings(&lengths, &mut |schedule| {
+        let builder = Database::builder().max_sessions(programs.len() + 1).host(Alone::default());
+        let (db, tables, before) = setup.build(builder);
+        let (txns, after) = run_schedule(&db, &tables, programs, schedule, menu.keys);
+        tally.runs += 1;
+        tally.begun += programs.len() as u64;
+        tally.ended += txns.len() as u64;
+        assert!(
+            is_explained(&before, &txns, &after, setup.is_strict()),
+            "schedule {schedule:?}\n{}",
+            told(setup, &before, &txns, &after)
+        );
+    });
+}
+
+/// All setups of these tables that should make no difference.
+fn setups(protocols: &[Protocol]) -> Vec<Setup> {
+    let mut setups = Vec::new();
+    for (index, granularity) in [
+        (IndexKind::Ordered, Granularity::Fine),
+        (IndexKind::Ordered, Granularity::Coarse),
+        (IndexKind::Hash, Granularity::Fine),
+    ] {
+        for bumps in [0, 2] {
+            setups.push(Setup { index, granularity, bumps, ..Setup::of(protocols) });
+        }
+    }
+    setups
+}
+
+/// Draws programs for these tables and runs them all.
+fn attack_tables(protocols: &[Protocol], order: Option<Order>, draws: u64, shape: &[usize]) -> Tally {
+    let mut tally = Tally::default();
+    for (number, setup) in setups(protocols).into_iter().enumerate() {
+        let ordered = setup.index == IndexKind::Ordered;
+        let secondary = ordered && number % 4 == 0;
+        let setup = Setup { order, secondary, rows: vec![1, 2], ..setup };
+        let menu = Menu { tables: protocols.len(), keys: 3, scans: ordered, secondary };
+        for seed in 0..draws {
+            let mut numbers = Numbers(seed * 100 + number as u64);
+            let programs: Vec<Vec<Op>> = shape.iter().map(|&steps| menu.draw(&mut numbers, steps)).collect();
+            attack(&setup, menu, &programs, &mut tally);
+        }
+    }
+    tally
+}
+
+fn enough(tally: &Tally, protocols: &[Protocol]) {
+    // Were most transactions aborted, nothing would be shown.
+    assert!(tally.ended * 10 > tally.begun * 4, "{protocols:?}: {tally:?}");
+}
+
+#[test]
+fn two_transactions_under_each_protocol() {
+    for &protocol in Protocol::ALL {
+        for shape in [[2, 2], [3, 3], [2, 4]] {
+            let tally = attack_tables(&[protocol], None, 30, &shape);
+            enough(&tally, &[protocol]);
+        }
+    }
+}
+
+#[test]
+fn three_transactions_under_each_protocol() {
+    for &protocol in Protocol::ALL {
+        enough(&attack_tables(&[protocol], None, 2, &[2, 2, 2]), &[protocol]);
+    }
+}
+
+#[test]
+fn logical_and_momentary_databases_of_tictoc() {
+    for order in [Order::Logical, Order::Momentary] {
+        for shape in [&[3, 3][..], &[2, 2, 2][..], &[3, 1, 2]] {
+            let draws = if shape.len() == 2 { 60 } else { 6 };
+            let tables = [Protocol::TicToc, Protocol::TicToc];
+            enough(&attack_tables(&tables, Some(order), draws, shape), &tables);
+        }
+    }
+}
+
+#[test]
+fn every_mix_of_two_protocols() {
+    for (number, &first) in Protocol::ALL.iter().enumerate() {
+        for &second in &Protocol::ALL[number + 1..] {
+            enough(&attack_tables(&[first, second], None, 6, &[3, 3]), &[first, second]);
+        }
+        let second = Protocol::ALL[(number + 1) % Protocol::ALL.len()];
+        enough(&attack_tables(&[first, second], None, 1, &[2, 2, 1]), &[first, second]);
+    }
+}
