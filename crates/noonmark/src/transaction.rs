@@ -242,6 +242,24 @@ impl<'s, H: Host> Transaction<'s, H> {
         Ok(())
     }
 
+    /// Says which rows the transaction will touch: looks the keys up together and begins to bring what is
+    /// found into the cache. Reads nothing; only the operations that follow do, and find it near.
+    ///
+    /// For keys that are known ahead but are read and changed in turn, or group by group. Where one
+    /// [`Transaction::get_many`] or [`Transaction::update_many`] has them all, it is of no use.
+    pub fn prefetch<T: Target>(&mut self, target: &T, keys: &[T::Key]) {
+        if self.context.check(target.core()).is_err() {
+            // The operation that follows says so.
+            return;
+        }
+        for keys in keys.chunks(crate::many::BATCH) {
+            let buffer = std::mem::take(&mut self.context.lookups);
+            let table = TableRef::new(target.core());
+            let found = crate::many::look_up(table.get(), keys, target.groups(), buffer);
+            self.context.lookups = found.lookups;
+        }
+    }
+
     #[inline(always)]
     fn get_found<T: Target>(
         &mut self,

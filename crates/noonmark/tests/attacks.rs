@@ -31,7 +31,8 @@ fn a_reclaimed_row_is_not_absent_before_its_deletion() {
     let k: Table<u64, u64> = db.create_table("k", options()).unwrap();
     let [u, v, w] = ["u", "v", "w"].map(|n| db.create_table::<u64, u64>(n, options()).unwrap());
     let other: Table<u64, u64> = db.create_table("other", options()).unwrap();
-    let [mut s1, mut s2, mut s3, mut s4, mut s5, mut s6, mut s7] = std::array::from_fn(|_| db.session().unwrap());
+    let [mut s1, mut s2, mut s3, mut s4, mut s5, mut s6, mut s7] =
+        std::array::from_fn(|_| db.session().unwrap());
     s1.transact(|tx| {
         tx.insert(&k, 1, 0)?;
         tx.insert(&u, 1, 0)?;

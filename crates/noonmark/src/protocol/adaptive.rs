@@ -93,6 +93,24 @@ impl Rules for Adaptive {
         Step::Ready((Seen { word, until: word.time() }, copy()))
     }
 
+    /// A hot cell is locked at once, so that nobody overwrites it between the read and the commit.
+    fn update<T>(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        hold: &mut Hold,
+        mut copy: impl FnMut() -> T,
+    ) -> Step<(Seen, T), Conflict> {
+        if hold.prev.is_none() && !Self::is_hot(cell) {
+            // Not by `read`: what is entered there is left only for cells in the read set.
+            return read_optimistically("adaptive: read", me, cell, copy)
+                .map(|(word, value)| (Seen { word, until: word.time() }, value));
+        }
+        Self::seal(me, cell, None, hold).and_then(|()| {
+            let word = hold.prev.unwrap_or(Word::RECLAIMED);
+            Step::Ready((Seen { word, until: word.time() }, copy()))
+        })
+    }
+
     fn seal(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
