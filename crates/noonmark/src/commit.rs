@@ -1,4 +1,4 @@
-//! The commit: seal, choose a time, validate, hand on, install.
+//! The commit: seal, choose a time, validate, update, hand on, install.
 //!
 //! Which rule is called when is said in [`crate::protocol`]; the order of the rounds is what
 //! serializability rests on (see [`crate::order`]):
@@ -7,10 +7,11 @@
 //! 2. *Commit time*: not before anything read, after anything overwritten and whoever read it, and not
 //!    before the session's last commit.
 //! 3. *Validate*: every cell and every index node that was relied on, at that time.
-//! 4. *Commit point*: from here on nobody can make this transaction abort.
-//! 5. *Hand on*: the one place where the writes and their time are known, decided, and not yet
+//! 4. *Update*: what commit-time updates make of the values that are locked now.
+//! 5. *Commit point*: from here on nobody can make this transaction abort.
+//! 6. *Hand on*: the one place where the writes and their time are known, decided, and not yet
 //!    visible. A log, a replica or a snapshot goes here.
-//! 6. *Install*: values, then versions; cell by cell the new state becomes visible.
+//! 7. *Install*: values, then versions; cell by cell the new state becomes visible.
 
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
@@ -58,6 +59,9 @@ impl<H: Host> Context<H> {
         let time = self.commit_time()?;
         self.validate(time)?;
         if !self.writes.is_empty() {
+            if self.writes.has_updates() {
+                self.apply_updates();
+            }
             self.pass_commit_point()?;
             self.hand_on(time);
             self.install(time);
@@ -177,6 +181,8 @@ impl<H: Host> Context<H> {
                 });
             }
         }
+        // What the session has been told, it is not to be before.
+        self.floor = time;
         Ok(())
     }
 
@@ -276,15 +282,12 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     fn install_values(&mut self, index: usize, table: TableRef, record: RecordPtr) {
         let layout = &table.get().layout;
-        let mut updates = false;
         let mut retired = [0u64; 8];
         for change in self.writes.changes(index) {
             let group = &layout.groups()[change.group as usize];
             // SAFETY: pinned since the record was found; the group is of its layout.
             let words = unsafe { record.words(group) };
-            if change.apply.is_some() {
-                updates = true;
-            } else if group.boxed {
+            if group.boxed {
                 let address = allocate_boxed(self.writes.value_bytes(change));
                 // Release: the version is complete for whoever finds its address. Only we write here.
                 let old = words[0].swap(address, Ordering::AcqRel);
@@ -296,56 +299,42 @@ impl<H: Host> Context<H> {
                 }
             }
         }
-        if updates {
-            self.install_updates(index, table, record, &mut retired);
-        }
         for old in retired {
             self.retire_boxed(old);
         }
     }
 
-    /// Applies commit-time updates to what is there now, under the lock.
+    /// Works out what commit-time updates make of what is there now, under the locks. They are the
+    /// user's code and may panic: nothing is visible yet, and all can be let go as it was.
     #[cold]
-    fn install_updates(&mut self, index: usize, table: TableRef, record: RecordPtr, retired: &mut [u64; 8]) {
-        let layout = &table.get().layout;
+    fn apply_updates(&mut self) {
         let mut value = std::mem::take(&mut self.value);
-        for (number, group) in layout.groups().iter().enumerate() {
-            let mut updates = self
-                .writes
-                .changes(index)
-                .filter(|c| c.group == number as u32 && c.apply.is_some())
-                .peekable();
-            if updates.peek().is_none() {
-                continue;
-            }
-            // SAFETY: pinned since the record was found; the group is of its layout.
-            let words = unsafe { record.words(group) };
-            value.clear();
-            if group.boxed {
-                // SAFETY: only the holder of the lock, this transaction, replaces versions, and what
-                // it replaces is freed only after it is unpinned.
-                value.extend_from_slice(unsafe {
-                    crate::record::boxed_bytes(words[0].load(Ordering::Acquire))
-                });
-            } else {
-                for word in words {
-                    value.extend_from_slice(as_bytes(&[word.load(Ordering::Relaxed)]));
+        for index in 0..self.writes.len() {
+            let entry = *self.writes.entry(index);
+            for (number, group) in entry.table.get().layout.groups().iter().enumerate() {
+                let number = number as u32;
+                if !self.writes.changes(index).any(|c| c.group == number && c.apply.is_some()) {
+                    continue;
                 }
-                value.truncate(group.bytes);
-            }
-            for update in updates {
-                self.writes.apply(update, &mut value);
-            }
-            if group.boxed {
-                let old = words[0].swap(allocate_boxed(&value), Ordering::AcqRel);
-                retired[number] = old;
-            } else {
-                value.resize(words.len() * 8, 0);
-                for (to, from) in words.iter().zip(value.chunks_exact(8)) {
-                    let mut word = [0; 8];
-                    word.copy_from_slice(from);
-                    to.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+                // SAFETY: pinned since the record was found; the group is of its layout.
+                let words = unsafe { entry.record.words(group) };
+                value.clear();
+                if group.boxed {
+                    // SAFETY: only the holder of the lock, this transaction, replaces versions.
+                    value.extend_from_slice(unsafe {
+                        crate::record::boxed_bytes(words[0].load(Ordering::Acquire))
+                    });
+                } else {
+                    for word in words {
+                        // Relaxed: only the holder of the lock stores them.
+                        value.extend_from_slice(as_bytes(&[word.load(Ordering::Relaxed)]));
+                    }
+                    value.truncate(group.bytes);
                 }
+                for update in self.writes.changes(index).filter(|c| c.group == number) {
+                    self.writes.apply(update, &mut value);
+                }
+                self.writes.set_value(index, number, value.len(), |out| out.copy_from_slice(&value));
             }
         }
         self.value = value;

@@ -67,6 +67,8 @@ pub(crate) struct WriteSet {
     changes: Vec<Change>,
     arena: Vec<u64>,
     closures: Closures,
+    /// Whether there has been a commit-time update.
+    has_updates: bool,
     /// A bit for each entry's hash: a clear bit says that a cell is not here.
     mask: u64,
     /// Open addressing, of entry indexes + 1; in use from `HASHED_FROM` entries on.
@@ -84,6 +86,7 @@ impl WriteSet {
         self.changes.clear();
         self.arena.clear();
         self.closures.clear();
+        self.has_updates = false;
         self.mask = 0;
         self.hashed.clear();
     }
@@ -254,9 +257,16 @@ impl WriteSet {
         payload: &[u8],
     ) {
         let apply = self.closures.keep(update);
+        self.has_updates = true;
         let (at, bytes) = self.keep_bytes(payload);
         let words = bytes.div_ceil(8);
         self.link(index, Change { group, at, words, bytes, apply: Some(apply), next: NONE });
+    }
+
+    /// Whether there has been a commit-time update.
+    #[inline(always)]
+    pub(crate) fn has_updates(&self) -> bool {
+        self.has_updates
     }
 
     /// Applies a commit-time update to the bytes of a value.
