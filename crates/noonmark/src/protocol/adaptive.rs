@@ -11,6 +11,7 @@
 //!
 //! - *Read*, optimistic: as `occ`. Pessimistic: enter the read indicator, then look for a write lock,
 //!   and leave again if there is one.
+//! - *Read to write*: as `occ`, hot or not.
 //! - *Seal*: lock the version word, then wait a bounded time for readers in the indicator to leave.
 //! - *Validate*: what was read is current and not locked by others: true anyway for whoever is in the
 //!   indicator.
@@ -90,6 +91,18 @@ impl Rules for Adaptive {
         }
         // No writer installs before this slot has left the indicator.
         Step::Ready((Seen { word, until: word.time() }, copy()))
+    }
+
+    /// What is read in order to be written is checked by the compare-and-swap that locks it; in the
+    /// indicator, two that do so would only keep each other from locking.
+    fn update<T>(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        _: &mut Hold,
+        copy: impl FnMut() -> T,
+    ) -> Step<(Seen, T), Conflict> {
+        read_optimistically("adaptive: read", me, cell, copy)
+            .map(|(word, value)| (Seen { word, until: word.time() }, value))
     }
 
     fn seal(
