@@ -148,10 +148,8 @@ pub fn on_model(model: &mut Model, op: &Op, tag: u64) -> Saw {
             Saw::Rows(rows)
         }
         Op::ScanBy(t) => {
-            let mut entries: Vec<(u16, u8)> = model
-                .range((t, 0)..=(t, u8::MAX))
-                .map(|(&(_, k), &row)| (entry_of(row), k))
-                .collect();
+            let mut entries: Vec<(u16, u8)> =
+                model.range((t, 0)..=(t, u8::MAX)).map(|(&(_, k), &row)| (entry_of(row), k)).collect();
             entries.sort_unstable();
             Saw::Entries(entries)
         }
@@ -192,12 +190,12 @@ pub fn on_engine<H: Host>(
         Op::Write(t, k, Part::A) => Ok(Saw::Was(tx.write(&table(t).group::<0>(), u64::from(k), tag)?)),
         Op::Write(t, k, Part::B) => Ok(Saw::Was(tx.write(&table(t).group::<1>(), u64::from(k), tag)?)),
         Op::Write(t, k, Part::Row) => Ok(Saw::Was(tx.write(table(t), u64::from(k), (tag, tag))?)),
-        Op::Update(t, k, Part::A) => tx
-            .update(&table(t).group::<0>(), u64::from(k), |a| *a = tagged(*a, tag))
-            .map(|()| Saw::Nothing),
-        Op::Update(t, k, Part::B) => tx
-            .update(&table(t).group::<1>(), u64::from(k), |b| *b = tagged(*b, tag))
-            .map(|()| Saw::Nothing),
+        Op::Update(t, k, Part::A) => {
+            tx.update(&table(t).group::<0>(), u64::from(k), |a| *a = tagged(*a, tag)).map(|()| Saw::Nothing)
+        }
+        Op::Update(t, k, Part::B) => {
+            tx.update(&table(t).group::<1>(), u64::from(k), |b| *b = tagged(*b, tag)).map(|()| Saw::Nothing)
+        }
         Op::Update(t, k, Part::Row) => tx
             .update(table(t), u64::from(k), |row| *row = (tagged(row.0, tag), tagged(row.1, tag)))
             .map(|()| Saw::Nothing),
