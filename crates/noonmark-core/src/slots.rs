@@ -48,6 +48,9 @@ pub struct Slot {
     age: AtomicU64,
     /// The [`crate::WaitFor`] that the transaction waits for, or 0.
     waiting_for: AtomicU64,
+    /// Whether the transaction was begun by hand, so that nobody knows when it will end. Written by the
+    /// holder before it begins.
+    open_ended: AtomicBool,
     /// Low halves of the commit time and the sequence number of the last writing commits, so that an
     /// abort can name the transaction that wrote a version. A hint, for people: it is overwritten by
     /// later commits, and a time that differs by a multiple of 2^32 is taken for the same.
@@ -61,6 +64,7 @@ impl Slot {
             status: AtomicU64::new(IDLE),
             age: AtomicU64::new(Age::YOUNGEST.bits()),
             waiting_for: AtomicU64::new(0),
+            open_ended: AtomicBool::new(false),
             recent: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -82,6 +86,17 @@ impl Slot {
     /// The last sequence number that was used here; a new session goes on from it.
     pub fn sequence(&self) -> u64 {
         self.status.load(Ordering::Relaxed) >> 2
+    }
+
+    /// Says whether the transaction that is about to begin here may stay open for any time.
+    pub fn set_open_ended(&self, open_ended: bool) {
+        // Relaxed: the store of `begin` publishes it.
+        self.open_ended.store(open_ended, Ordering::Relaxed);
+    }
+
+    /// Whether the transaction that runs here may stay open for any time.
+    pub fn is_open_ended(&self) -> bool {
+        self.open_ended.load(Ordering::Relaxed)
     }
 
     /// A transaction with this sequence number begins. *Release*: its age is seen with it.

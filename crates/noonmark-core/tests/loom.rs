@@ -679,7 +679,8 @@ fn what_is_found_under_a_pin_stays() {
 /// The same with another session that advances the epoch meanwhile, so that pins are stale and attempts
 /// to advance overlap. At most three preemptions.
 ///
-/// *Planted*: no fence in `try_advance`; no fence in `retire`; no fence in `pin`; a grace of one epoch.
+/// *Planted*: no fence in `try_advance`; no fence in `retire`; no fence in `pin`; a grace of one epoch; in
+/// `try_advance`, the compare-and-swap relaxed.
 #[test]
 fn what_is_found_under_a_stale_pin_stays() {
     check_both_ways(Some(3), || {
@@ -709,8 +710,8 @@ fn what_is_found_under_a_stale_pin_stays() {
 /// What an ended session leaves behind waits as long as everything else, also if whoever takes it over
 /// has an old idea of the epoch. At most three preemptions.
 ///
-/// *Planted*: `collect` retiring orphans with the epoch that `try_advance` answered, before it took the
-/// lock.
+/// *Planted*: a grace of one epoch; `collect` retiring orphans with the epoch that `try_advance`
+/// answered, before it took the lock.
 #[test]
 fn orphans_wait_as_long_as_others() {
     check_both_ways(Some(3), || {

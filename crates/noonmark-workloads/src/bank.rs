@@ -92,7 +92,8 @@ impl BankSpec {
         BankSpec { accounts: 1_000_000, touched: 4, overdraft: true, ..Self::classic() }
     }
 
-    fn check(&self) -> Result<(), RunError> {
+    /// That the settings go together.
+    pub fn check(&self) -> Result<(), RunError> {
         let wrong = |what: String| Err(RunError::Setting(what));
         if self.touched < 2 || self.touched > 1024 {
             return wrong(format!("a transfer touches 2 to 1024 accounts, not {}", self.touched));

@@ -19,6 +19,16 @@ pub struct CounterSpec {
     pub updates: Updates,
 }
 
+impl CounterSpec {
+    /// That the settings go together.
+    pub fn check(&self) -> Result<(), RunError> {
+        if self.counters == 0 {
+            return Err(RunError::Setting("there must be at least one counter".into()));
+        }
+        Ok(())
+    }
+}
+
 impl Default for CounterSpec {
     fn default() -> Self {
         CounterSpec { counters: 1, updates: Updates::Plain }
@@ -43,9 +53,7 @@ pub struct Counter<S: Store> {
 impl<S: Store> Counter<S> {
     /// Makes its table.
     pub fn new(store: &S, spec: CounterSpec, index: IndexKind) -> Result<Self, RunError> {
-        if spec.counters == 0 {
-            return Err(RunError::Setting("there must be at least one counter".into()));
-        }
+        spec.check()?;
         let table = TableSpec::new("counters").index(index).expected_rows(spec.counters);
         let table = store.table::<u64, u64>(&table)?;
         let value = store.group(&table);

@@ -1,9 +1,18 @@
 //! Workloads for Noonmark: what is run, what drives it, and what is made of the results.
 //!
-//! Reading order: [`store`] (the seam that every transaction is written against), [`workload`] (what a
-//! workload is), [`driver`] (what runs one and measures it), then any workload. [`spec`] puts them together
-//! for a program: one [`spec::Spec`] in, one [`report::RunReport`] out. [`history`] and [`check`] stand by
-//! themselves: they know histories, whoever made them.
+//! In reading order:
+//!
+//! 1. [`store`]: the traits that every transaction is written against, so that the [`engine`] and the baseline run
+//!    the same ones. [`mutex`] is the baseline: a lock round a `BTreeMap` for each table.
+//! 2. [`workload`]: what a workload is to the driver. [`driver`]: what loads, runs and measures one.
+//! 3. The workloads: [`ycsb`] (the core workloads and the papers' transactional forms), [`tpcc`], [`bank`],
+//!    [`counter`], [`queue`]; and [`recorded`], made for histories that find anomalies. [`distribution`] and
+//!    [`random`] say which keys they take; the same seed gives the same requests.
+//! 4. [`spec`]: one run from its settings to its [`report`](mod@report), for a program. [`alloc`] counts allocations
+//!    where asked.
+//! 5. [`history`] and [`check`] stand by themselves: they know histories, whoever made them.
+//!
+//! What the crate does not do: it reads no arguments and prints nothing; the program does.
 
 pub mod alloc;
 pub mod bank;
@@ -11,6 +20,7 @@ pub mod check;
 pub mod counter;
 pub mod distribution;
 pub mod driver;
+pub mod engine;
 pub mod history;
 pub mod mutex;
 pub mod queue;

@@ -1,6 +1,6 @@
 //! The baseline that a user would write first: a `BTreeMap` for each table with one lock round it.
 //!
-//! A transaction takes the locks of the tables that its [`Scope`](crate::store::Scope) names, in the order in
+//! A transaction takes the locks of the tables that its [`Scope`] names, in the order in
 //! which the tables were made, before its closure runs, and keeps them to the end. So it is serializable (it is
 //! strict two-phase locking on whole tables), cannot deadlock, and never conflicts: the closure runs once.
 //! Tables that a scope only reads are locked for sharing, all others exclusively. That, the typed map, and an
@@ -727,12 +727,13 @@ impl<X: StoreKey, K: StoreKey, R: StoreRow> Index<MutexStore> for MutexIndex<X, 
 mod tests {
     use super::*;
 
-    #[derive(Clone, Debug, PartialEq)]
-    struct Person {
-        name: &'static str,
-        age: u32,
+    crate::column_group! {
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        struct Person {
+            name: [u8; 3],
+            age: u32,
+        }
     }
-    impl crate::store::StoreGroup for Person {}
 
     type People = MutexTable<u64, (Person, i64)>;
 
@@ -754,8 +755,8 @@ mod tests {
         rows.unwrap()
     }
 
-    const ANN: Person = Person { name: "ann", age: 30 };
-    const BOB: Person = Person { name: "bob", age: 40 };
+    const ANN: Person = Person { name: *b"ann", age: 30 };
+    const BOB: Person = Person { name: *b"bob", age: 40 };
 
     #[test]
     fn a_rollback_undoes_every_kind_of_change_and_the_indexes() {
@@ -785,9 +786,9 @@ mod tests {
             .unwrap();
         let before = all(&table, &mut session, &scope);
         assert_eq!(before, vec![(1, (ANN, 5)), (2, (BOB, 7))]);
-        assert_eq!(names(&mut session), vec![("ann", 1), ("bob", 2)]);
+        assert_eq!(names(&mut session), vec![(*b"ann", 1), (*b"bob", 2)]);
         let ended = session.run(&scope, |tx| {
-            table.update(tx, &1, |row| row.0.name = "zoe")?;
+            table.update(tx, &1, |row| row.0.name = *b"zoe")?;
             money.add(tx, &1, |money| money, 100)?;
             table.delete(tx, &2)?;
             table.insert(tx, &2, (ANN, 0))?;
@@ -797,9 +798,9 @@ mod tests {
         });
         assert_eq!(ended, Err(Failure::Rollback));
         assert_eq!(all(&table, &mut session, &scope), before);
-        assert_eq!(names(&mut session), vec![("ann", 1), ("bob", 2)]);
-        session.run(&scope, |tx| Ok(table.update(tx, &2, |row| row.0.name = "ann")?)).unwrap();
-        assert_eq!(names(&mut session), vec![("ann", 1), ("ann", 2)]);
+        assert_eq!(names(&mut session), vec![(*b"ann", 1), (*b"bob", 2)]);
+        session.run(&scope, |tx| Ok(table.update(tx, &2, |row| row.0.name = *b"ann")?)).unwrap();
+        assert_eq!(names(&mut session), vec![(*b"ann", 1), (*b"ann", 2)]);
         assert_eq!(session.counts().user_rollbacks, 1);
     }
 

@@ -25,6 +25,17 @@ pub struct QueueSpec {
     pub adds_share: f64,
 }
 
+impl QueueSpec {
+    /// That the settings go together.
+    pub fn check(&self) -> Result<(), RunError> {
+        if !(0.0..=1.0).contains(&self.adds_share) {
+            let what = format!("the share of added orders must be from 0 to 1, not {}", self.adds_share);
+            return Err(RunError::Setting(what));
+        }
+        Ok(())
+    }
+}
+
 impl Default for QueueSpec {
     fn default() -> Self {
         QueueSpec { waiting: 1000, adds_share: 0.5 }
@@ -73,10 +84,7 @@ impl<S: Store> Queue<S> {
                 "a hash index does not know the oldest: take an ordered one".into(),
             ));
         }
-        if !(0.0..=1.0).contains(&spec.adds_share) {
-            let what = format!("the share of added orders must be from 0 to 1, not {}", spec.adds_share);
-            return Err(RunError::Setting(what));
-        }
+        spec.check()?;
         let table = TableSpec::new("orders").index(index).expected_rows(spec.waiting);
         let table = store.table::<u64, Order>(&table)?;
         let scope = store.scope().writes::<u64, Order>(&table);

@@ -58,21 +58,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{ControlFlow, RangeBounds};
 
-/// What can be a key of a table here: ordered, and cheap enough to clone.
-pub trait StoreKey: Ord + Clone + fmt::Debug + Send + Sync + 'static {}
-impl<T: Ord + Clone + fmt::Debug + Send + Sync + 'static> StoreKey for T {}
+/// What can be a key of a table here: the engine's keys, ordered as values too.
+pub trait StoreKey: noonmark::Key + Ord + Send + Sync {}
+impl<T: noonmark::Key + Ord + Send + Sync> StoreKey for T {}
 
-/// What can be a row: one column group, or a tuple of up to eight.
-pub trait StoreRow: Clone + Send + Sync + 'static {}
-impl<T: Clone + Send + Sync + 'static> StoreRow for T {}
+/// What can be a row: one column group, or a tuple of up to four.
+pub trait StoreRow: noonmark::Row + Clone + Send + Sync {}
+impl<T: noonmark::Row + Clone + Send + Sync> StoreRow for T {}
 
 /// One column group of a row. Structs become groups by [`column_group!`](crate::column_group).
-pub trait StoreGroup: Clone + Send + Sync + 'static {}
+pub trait StoreGroup: noonmark::Group + noonmark::HasGroup<0, Group = Self> + Clone + Send + Sync {}
 
-/// A row that has a column group number `I`.
-pub trait Part<const I: usize>: StoreRow {
-    /// The group's type.
-    type Group: StoreGroup;
+/// A row that has a column group number `I`, of the type that the engine says
+/// ([`noonmark::HasGroup::Group`]).
+pub trait Part<const I: usize>: StoreRow + noonmark::HasGroup<I, Group: StoreGroup> {
     /// The group within the row.
     fn part(&self) -> &Self::Group;
     /// The group within the row, to be changed.
@@ -80,7 +79,6 @@ pub trait Part<const I: usize>: StoreRow {
 }
 
 impl<G: StoreGroup> Part<0> for G {
-    type Group = G;
     #[inline(always)]
     fn part(&self) -> &G {
         self
@@ -94,7 +92,6 @@ impl<G: StoreGroup> Part<0> for G {
 macro_rules! part_of_tuple {
     ($index:tt of $($name:ident),+ is $part:ident) => {
         impl<$($name: StoreGroup),+> Part<$index> for ($($name,)+) {
-            type Group = $part;
             #[inline(always)]
             fn part(&self) -> &$part {
                 &self.$index
@@ -122,61 +119,20 @@ macro_rules! plain_groups {
     ($($group:ty),+) => { $(impl StoreGroup for $group {})+ };
 }
 plain_groups!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64, bool, Vec<u8>, String);
-impl<T: Copy + Send + Sync + 'static, const N: usize> StoreGroup for [T; N] {}
+impl<F: noonmark::Field + Copy + Send + Sync, const N: usize> StoreGroup for [F; N] {}
 
-/// Declares structs that are column groups.
+/// Declares structs that are column groups, by the engine's macro of this name.
 #[macro_export]
 macro_rules! column_group {
     ($($(#[$meta:meta])* $vis:vis struct $name:ident { $($body:tt)* })+) => {
         $(
-            $(#[$meta])*
-            $vis struct $name { $($body)* }
+            noonmark::column_group! { $(#[$meta])* $vis struct $name { $($body)* } }
             impl $crate::store::StoreGroup for $name {}
         )+
     };
 }
 
-/// Numbers that commit-time updates add, and compare for least and greatest. Integers wrap.
-pub trait Number: Copy + PartialOrd + Send + Sync + 'static {
-    /// The sum; integers wrap.
-    fn plus(self, delta: Self) -> Self;
-}
-
-macro_rules! numbers {
-    ($($integer:ty),+; $($float:ty),+) => {
-        $(impl Number for $integer {
-            #[inline(always)]
-            fn plus(self, delta: Self) -> Self {
-                self.wrapping_add(delta)
-            }
-        })+
-        $(impl Number for $float {
-            #[inline(always)]
-            fn plus(self, delta: Self) -> Self {
-                self + delta
-            }
-        })+
-    };
-}
-numbers!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128; f32, f64);
-
-/// Which index finds a table's rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IndexKind {
-    /// Points only; the fastest for them.
-    Hash,
-    /// Points and ranges.
-    Ordered,
-}
-
-/// What a timestamp or a lock covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Granularity {
-    /// Each column group by itself.
-    Fine,
-    /// The whole row, however many groups it has.
-    Coarse,
-}
+pub use noonmark::{Granularity, IndexKind, Number};
 
 /// What a workload asks of a table.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! The commit: seal, choose a time, validate, update, hand on, install.
+//! The commit: seal, choose a time, validate, hand on, install.
 //!
 //! Which rule is called when is said in [`crate::protocol`]; the order of the rounds is what
 //! serializability rests on (see [`crate::order`]):
@@ -7,7 +7,8 @@
 //! 2. *Commit time*: not before anything read, after anything overwritten and whoever read it, and not
 //!    before the session's last commit.
 //! 3. *Validate*: every cell and every index node that was relied on, at that time.
-//! 4. *Update*: what commit-time updates make of the values that are locked now.
+//! 4. *Apply* commit-time updates to what is under the locks: user code that may panic, so it runs while
+//!    everything can still be taken back.
 //! 5. *Commit point*: from here on nobody can make this transaction abort.
 //! 6. *Hand on*: the one place where the writes and their time are known, decided, and not yet
 //!    visible. A log, a replica or a snapshot goes here.
@@ -15,6 +16,7 @@
 
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
+use crate::group::GROUPS_MAX;
 use crate::index::NodeSeen;
 use crate::protocol::{Conflict, Order, Place, Rules, What, with_protocol};
 use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed};
@@ -282,7 +284,7 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     fn install_values(&mut self, index: usize, table: TableRef, record: RecordPtr) {
         let layout = &table.get().layout;
-        let mut retired = [0u64; 8];
+        let mut retired = [0u64; GROUPS_MAX];
         for change in self.writes.changes(index) {
             let group = &layout.groups()[change.group as usize];
             // SAFETY: pinned since the record was found; the group is of its layout.
@@ -304,8 +306,7 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// Works out what commit-time updates make of what is there now, under the locks. They are the
-    /// user's code and may panic: nothing is visible yet, and all can be let go as it was.
+    /// Turns commit-time updates into values: what they make of what is there now, under the lock.
     #[cold]
     fn apply_updates(&mut self) {
         let mut value = std::mem::take(&mut self.value);
@@ -313,7 +314,9 @@ impl<H: Host> Context<H> {
             let entry = *self.writes.entry(index);
             for (number, group) in entry.table.get().layout.groups().iter().enumerate() {
                 let number = number as u32;
-                if !self.writes.changes(index).any(|c| c.group == number && c.apply.is_some()) {
+                if group.cell != entry.cell as usize
+                    || !self.writes.changes(index).any(|c| c.group == number && c.apply.is_some())
+                {
                     continue;
                 }
                 // SAFETY: pinned since the record was found; the group is of its layout.
@@ -321,12 +324,10 @@ impl<H: Host> Context<H> {
                 value.clear();
                 if group.boxed {
                     // SAFETY: only the holder of the lock, this transaction, replaces versions.
-                    value.extend_from_slice(unsafe {
-                        crate::record::boxed_bytes(words[0].load(Ordering::Acquire))
-                    });
+                    let bytes = unsafe { crate::record::boxed_bytes(words[0].load(Ordering::Acquire)) };
+                    value.extend_from_slice(bytes);
                 } else {
                     for word in words {
-                        // Relaxed: only the holder of the lock stores them.
                         value.extend_from_slice(as_bytes(&[word.load(Ordering::Relaxed)]));
                     }
                     value.truncate(group.bytes);
@@ -334,6 +335,7 @@ impl<H: Host> Context<H> {
                 for update in self.writes.changes(index).filter(|c| c.group == number) {
                     self.writes.apply(update, &mut value);
                 }
+                self.writes.unlink(index, number);
                 self.writes.set_value(index, number, value.len(), |out| out.copy_from_slice(&value));
             }
         }

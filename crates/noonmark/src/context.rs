@@ -6,7 +6,7 @@
 
 use crate::abort::{Abort, AbortKind, Cause, Inner};
 use crate::database::Shared;
-use crate::index::{NodeChange, NodeSeen};
+use crate::index::{Lookup, NodeChange, NodeSeen};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
 use crate::record::RecordPtr;
 use crate::table::TableRef;
@@ -43,6 +43,8 @@ pub(crate) struct NodeEntry {
 // SAFETY: the stamp's fields are atomics, and it is valid while the transaction is pinned, on whichever
 // thread that goes on.
 unsafe impl Send for NodeEntry {}
+// SAFETY: as above; and between operations it is an empty buffer.
+unsafe impl Send for Lookup {}
 
 /// Why an operation did not go on.
 pub(crate) enum Stop {
@@ -58,7 +60,7 @@ impl From<Abort> for Stop {
     }
 }
 
-/// How many of what a session has seen.
+/// Counts of a session's transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionStatistics {
     /// Transactions that committed.
@@ -105,6 +107,8 @@ pub(crate) struct Context<H: Host> {
     pub row: Vec<u64>,
     /// A value that commit-time updates are applied to.
     pub value: Vec<u8>,
+    /// What keys that are known together were found at.
+    pub lookups: Vec<Lookup>,
     pub limbo: Limbo,
     /// Absent records that will leave their index, with the epoch in which they were queued.
     pub reclaim: VecDeque<(u64, TableRef, RecordPtr)>,
@@ -138,6 +142,7 @@ impl<H: Host> Context<H> {
             floor: Timestamp::ZERO,
             row: Vec::new(),
             value: Vec::new(),
+            lookups: Vec::new(),
             limbo: Limbo::new(),
             reclaim: VecDeque::new(),
             random,
@@ -154,7 +159,6 @@ impl<H: Host> Context<H> {
             self.roll_back();
         }
         let shared = &*self.shared;
-        shared.gate.pass(self.slot, &shared.host, &shared.room);
         if self.order.is_none() {
             self.order = Some(shared.settle_order());
         }
@@ -163,12 +167,40 @@ impl<H: Host> Context<H> {
             shared.slots.get(self.slot).set_age(age);
         }
         self.txn = self.txn.next();
-        shared.slots.get(self.slot).begin(self.txn.sequence());
-        shared.epochs.pin(self.slot);
+        self.start();
+        if self.shared.gate.is_closed() {
+            self.stand_in_line();
+        }
         self.active = true;
         self.failed = false;
         self.conflicted = false;
         self.read_bound = Timestamp::ZERO;
+    }
+
+    /// Says that a transaction runs here, and pins it.
+    #[inline(always)]
+    pub(crate) fn start(&self) {
+        self.shared.slots.get(self.slot).begin(self.txn.sequence());
+        self.shared.epochs.pin(self.slot);
+    }
+
+    /// The opposite of [`Context::start`].
+    #[inline(always)]
+    pub(crate) fn stop(&self) {
+        self.shared.slots.get(self.slot).end(self.txn.sequence());
+        self.shared.epochs.unpin(self.slot);
+    }
+
+    /// Somebody is at the gate: waits outside, or, if it is this one's turn, until it is alone.
+    #[cold]
+    fn stand_in_line(&mut self) {
+        let shared = &*self.shared;
+        self.stop();
+        shared.gate.pass(self.slot, &shared.host, &shared.room);
+        if shared.gate.is_first(self.slot) {
+            shared.gate.wait_until_alone(self.slot, &shared.host, &shared.slots);
+        }
+        self.start();
     }
 
     /// Before each operation: may the transaction use this table, and go on at all?
@@ -306,8 +338,7 @@ impl<H: Host> Context<H> {
             self.created.clear();
         }
         self.active = false;
-        self.shared.slots.get(self.slot).end(self.txn.sequence());
-        self.shared.epochs.unpin(self.slot);
+        self.stop();
         if !self.reclaim.is_empty() {
             self.reclaim_some();
         }

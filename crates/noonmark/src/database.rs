@@ -233,7 +233,8 @@ pub enum BuildError {
     Sessions(usize),
 }
 
-/// All slots are taken.
+/// As many sessions are in use as the database may have. End some, or allow more with
+/// [`Builder::max_sessions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all {0} sessions of the database are in use; end some, or allow more with Builder::max_sessions")]
 pub struct TooManySessions(usize);
@@ -352,8 +353,7 @@ impl<H: Host> Database<H> {
             show_key: show_key::<K>,
         };
         let types = TypePair { key: TypeId::of::<K>(), row: TypeId::of::<R>() };
-        let class = KeyClass::of(K::FIXED_BYTES);
-        self.add_table(info, types, R::SIZES, class, &options).map(Table::new)
+        self.add_table(info, types, R::SIZES, K::FIXED_BYTES, &options).map(Table::new)
     }
 
     pub(crate) fn add_table(
@@ -361,9 +361,11 @@ impl<H: Host> Database<H> {
         info: TableInfo,
         types: TypePair,
         sizes: &[crate::group::Size],
-        class: KeyClass,
+        key_bytes: Option<usize>,
         options: &TableOptions,
     ) -> Result<Arc<TableCore>, SchemaError> {
+        let class = KeyClass::of(key_bytes);
+        let coarse = options.granularity == crate::table::Granularity::Coarse;
         let name = info.name.clone();
         if !(1..=crate::group::GROUPS_MAX).contains(&sizes.len()) {
             return Err(SchemaError::GroupCount(name, sizes.len()));
@@ -396,7 +398,7 @@ impl<H: Host> Database<H> {
             protocol: options.protocol,
             kind: options.index,
             granularity: options.granularity,
-            layout: Layout::new(sizes, options.granularity == crate::table::Granularity::Coarse, aux_words),
+            layout: Layout::new(sizes, coarse, aux_words, key_bytes),
             aux_words,
             index: Index::new(options.index, class, options.expected_rows),
             secondaries: Default::default(),
@@ -409,7 +411,7 @@ impl<H: Host> Database<H> {
     /// A session: for a thread, or a client, that runs many transactions.
     ///
     /// # Errors
-    /// [`TooManySessions`] if all slots are taken.
+    /// [`TooManySessions`] if as many are in use as the database may have.
     pub fn session(&self) -> Result<Session<H>, TooManySessions> {
         match self.shared.claim_slot() {
             Some(slot) => Ok(Session::new(Context::new(self.shared.clone(), slot))),
@@ -419,7 +421,7 @@ impl<H: Host> Database<H> {
 
     /// Runs a transaction until it commits, in a session of its own; see [`Session::transact`].
     ///
-    /// Waits for a slot if all are taken. Taking a session for each transaction costs some 100 ns and
+    /// Waits if as many sessions are in use as the database may have. Taking a session for each transaction costs some 100 ns and
     /// forgets the buffers: keep a [`Session`] where that matters.
     ///
     /// # Errors

@@ -50,6 +50,18 @@ pub trait Field: Sized + 'static {
     fn put(&self, out: &mut [u8]);
     /// Reads it; `bytes` has [`Field::BYTES`] bytes.
     fn take(bytes: &[u8]) -> Self;
+    /// Writes several, one after another.
+    #[inline(always)]
+    fn put_all(fields: &[Self], out: &mut [u8]) {
+        for (index, field) in fields.iter().enumerate() {
+            field.put(&mut out[index * Self::BYTES..(index + 1) * Self::BYTES]);
+        }
+    }
+    /// Reads several.
+    #[inline(always)]
+    fn take_all<const N: usize>(bytes: &[u8]) -> [Self; N] {
+        std::array::from_fn(|index| Self::take(&bytes[index * Self::BYTES..(index + 1) * Self::BYTES]))
+    }
 }
 
 macro_rules! number_fields {
@@ -116,7 +128,30 @@ macro_rules! single_group_row {
     };
 }
 
-number_fields!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
+impl Field for u8 {
+    const BYTES: usize = 1;
+    #[inline(always)]
+    fn put(&self, out: &mut [u8]) {
+        out[0] = *self;
+    }
+    #[inline(always)]
+    fn take(bytes: &[u8]) -> Self {
+        bytes[0]
+    }
+    #[inline(always)]
+    fn put_all(fields: &[Self], out: &mut [u8]) {
+        out.copy_from_slice(fields);
+    }
+    #[inline(always)]
+    fn take_all<const N: usize>(bytes: &[u8]) -> [Self; N] {
+        let mut own = [0; N];
+        own.copy_from_slice(bytes);
+        own
+    }
+}
+fixed_group!(u8);
+
+number_fields!(u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
 
 impl Field for bool {
     const BYTES: usize = 1;
@@ -135,13 +170,11 @@ impl<F: Field, const N: usize> Field for [F; N] {
     const BYTES: usize = F::BYTES * N;
     #[inline(always)]
     fn put(&self, out: &mut [u8]) {
-        for (index, field) in self.iter().enumerate() {
-            field.put(&mut out[index * F::BYTES..(index + 1) * F::BYTES]);
-        }
+        F::put_all(self, out);
     }
     #[inline(always)]
     fn take(bytes: &[u8]) -> Self {
-        std::array::from_fn(|index| F::take(&bytes[index * F::BYTES..(index + 1) * F::BYTES]))
+        F::take_all(bytes)
     }
 }
 fixed_group!([F; N], F: Field, const N: usize);

@@ -19,8 +19,9 @@ pub struct Policy {
     /// No pause is longer than this.
     pub backoff_max: Duration,
     /// After this many failed attempts no other transaction begins a new attempt until this one has
-    /// committed (transactions that run already go on): it then commits after at most as many more
-    /// attempts as there are sessions. `None`: no escape.
+    /// committed: it waits for those under way to end, and then runs alone, so that it commits with the
+    /// next attempt. (A transaction that somebody keeps open for more than 0.1 s is not waited for.)
+    /// `None`: no escape.
     pub escape_after: Option<u32>,
 }
 

@@ -66,17 +66,16 @@ impl<H: Host> Context<H> {
         if shared.has_ages() {
             shared.slots.get(self.slot).set_age(Age::YOUNGEST);
         }
-        shared.slots.get(self.slot).begin(self.txn.sequence());
-        shared.epochs.pin(self.slot);
-        if !self.try_reclaim(table, record) {
+        self.start();
+        // Whoever is at the gate must meet nobody: leave it for later.
+        if shared.gate.is_closed() || !self.try_reclaim(table, record) {
             // SAFETY: the record was in this session's queue, so nobody else frees it.
             unsafe { record.unmark_queued() };
             // It is absent but somebody relies on it; or somebody has deleted it after we looked,
             // and seen the mark.
             self.queue_if_absent(table, record);
         }
-        shared.slots.get(self.slot).end(self.txn.sequence());
-        shared.epochs.unpin(self.slot);
+        self.stop();
     }
 
     fn try_reclaim(&mut self, table: TableRef, record: RecordPtr) -> bool {

@@ -7,6 +7,8 @@
 //! +--------------------+------------------------------------------+-----+-----------+
 //! ```
 //!
+//! (The key lies before the cells where alignment leaves room for it.)
+//!
 //! A *cell* is what has timestamps of its own: one column group of a fine-grained table, or all
 //! groups of a coarse one. Its version word comes first, then the words that its protocol keeps
 //! beside the data, then the values. A group of fixed size up to [`INLINE_BYTES_MAX`] lies in the
@@ -60,42 +62,56 @@ pub(crate) struct CellLayout {
 }
 
 /// How the records of a table are laid out.
+///
+/// A cell that fits into a cache line does not straddle two. The gap that this leaves behind the header
+/// takes the key if it fits.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     groups: Vec<GroupLayout>,
     cells: Vec<CellLayout>,
     /// Offset in words of the key.
     key_at: usize,
+    /// Offset in words of the first word after the cells.
+    end: usize,
     /// Words of all groups.
     row_words: usize,
 }
 
+/// Words of a cache line.
+pub(crate) const LINE_WORDS: usize = 8;
+
 impl Layout {
-    /// For groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell.
-    pub(crate) fn new(sizes: &[Size], coarse: bool, aux_words: usize) -> Self {
-        let mut layout = Layout { groups: Vec::new(), cells: Vec::new(), key_at: HEADER_WORDS, row_words: 0 };
-        for (index, size) in sizes.iter().enumerate() {
-            if index == 0 || !coarse {
-                layout.cells.push(CellLayout { at: layout.key_at, groups: index..index });
-                layout.key_at += 1 + aux_words;
-            }
-            let cell = layout.cells.len() - 1;
-            layout.cells[cell].groups.end = index + 1;
-            let (words, bytes, boxed) = match *size {
+    /// For groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell. `key_bytes`: how
+    /// long every key is, if they are all of one length.
+    pub(crate) fn new(sizes: &[Size], coarse: bool, aux_words: usize, key_bytes: Option<usize>) -> Self {
+        let mut layout =
+            Layout { groups: Vec::new(), cells: Vec::new(), key_at: 0, end: HEADER_WORDS, row_words: 0 };
+        let step = if coarse { sizes.len() } else { 1 };
+        for (cell, first) in (0..sizes.len()).step_by(step).enumerate() {
+            let groups = first..first + step;
+            let shape = |index: usize| match sizes[index] {
                 Size::Fixed(bytes) if bytes <= INLINE_BYTES_MAX => (bytes.div_ceil(8), bytes, false),
                 _ => (1, 0, true),
             };
-            layout.groups.push(GroupLayout {
-                cell,
-                at: layout.key_at,
-                at_in_row: layout.row_words,
-                words,
-                bytes,
-                boxed,
-            });
-            layout.key_at += words;
-            layout.row_words += words;
+            let words = 1 + aux_words + groups.clone().map(|index| shape(index).0).sum::<usize>();
+            if words <= LINE_WORDS && layout.end % LINE_WORDS + words > LINE_WORDS {
+                layout.end = layout.end.next_multiple_of(LINE_WORDS);
+            }
+            layout.cells.push(CellLayout { at: layout.end, groups: groups.clone() });
+            layout.end += 1 + aux_words;
+            for index in groups {
+                let (words, bytes, boxed) = shape(index);
+                let (at, at_in_row) = (layout.end, layout.row_words);
+                layout.groups.push(GroupLayout { cell, at, at_in_row, words, bytes, boxed });
+                layout.end += words;
+                layout.row_words += words;
+            }
         }
+        let gap = layout.cells.first().map_or(0, |cell| cell.at - HEADER_WORDS);
+        layout.key_at = match key_bytes {
+            Some(bytes) if bytes.div_ceil(8) <= gap => HEADER_WORDS,
+            _ => layout.end,
+        };
         layout
     }
 
@@ -116,7 +132,7 @@ impl Layout {
 
     /// The bytes of a record with a key of this length.
     pub(crate) fn record_bytes(&self, key_bytes: usize) -> usize {
-        (self.key_at + key_bytes.div_ceil(8)) * 8
+        self.end.max(self.key_at + key_bytes.div_ceil(8)) * 8
     }
 }
 
@@ -176,8 +192,9 @@ impl RecordPtr {
     }
 
     fn block(bytes: usize) -> Block {
-        // 16: so that the allocator's size classes line records up with cache lines where it can.
-        Block::from_size_align(bytes, 16).unwrap_or_else(|_| Block::new::<u128>())
+        // On a cache line of its own, unless it is so small that several share one.
+        let align = if bytes > 32 { 64 } else { 16 };
+        Block::from_size_align(bytes, align).unwrap_or_else(|_| Block::new::<u128>())
     }
 
     /// Frees the record and the versions that its groups point to.
@@ -331,11 +348,10 @@ mod tests {
     #[test]
     fn layout_puts_cells_side_by_side() {
         let sizes = [Size::Fixed(50), Size::Fixed(50), Size::Variable, Size::Fixed(2000)];
-        let fine = Layout::new(&sizes, false, 1);
+        let fine = Layout::new(&sizes, false, 1, None);
         assert_eq!(fine.cells().len(), 4);
         assert_eq!(fine.groups()[1].at, 1 + (2 + 7) + 2);
-        assert_eq!(fine.record_bytes(8), 8 * (1 + (2 + 7) + (2 + 7) + 3 + 3 + 1));
-        let coarse = Layout::new(&sizes, true, 0);
+        let coarse = Layout::new(&sizes, true, 0, Some(3));
         assert_eq!(coarse.cells().len(), 1);
         assert_eq!(coarse.cells()[0].groups, 0..4);
         assert_eq!(coarse.record_bytes(3), 8 * (1 + 1 + 7 + 7 + 1 + 1 + 1));
@@ -343,8 +359,18 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_that_fits_a_line_lies_in_one() {
+        let sizes = [Size::Fixed(50), Size::Fixed(50)];
+        let two = Layout::new(&sizes, false, 0, Some(8));
+        assert_eq!([two.cells()[0].at, two.cells()[1].at], [8, 16]);
+        assert_eq!(two.record_bytes(8), 192, "header and key lie before the cells");
+        assert_eq!(Layout::new(&sizes, true, 0, Some(8)).record_bytes(8), 136);
+        assert_eq!(Layout::new(&[Size::Fixed(8)], false, 0, Some(8)).record_bytes(8), 32);
+    }
+
+    #[test]
     fn a_record_keeps_its_key_and_frees_its_versions() {
-        let layout = Layout::new(&[Size::Variable, Size::Fixed(9)], false, 2);
+        let layout = Layout::new(&[Size::Variable, Size::Fixed(9)], false, 2, None);
         let record = RecordPtr::allocate(&layout, b"some key");
         // SAFETY: the record is this test's own until it is freed.
         unsafe {

@@ -35,11 +35,11 @@ impl<H: Host> Session<H> {
     /// Runs a transaction until it commits: calls `body`, commits, and after a conflict does so again,
     /// with the default [`Policy`].
     ///
-    /// The body may be called several times, and must have no effect of its own that matters if it
-    /// is. Before the attempt in which it commits it may see values that no committed state had
-    /// together, so it must not loop for ever on what it takes to be impossible; it can break nothing
-    /// else by acting on them, as the attempt will not commit. An error of an operation ends the
-    /// attempt: return it, with `?`.
+    /// The body may be called several times, so it should have no effect of its own that matters if it
+    /// is. In an attempt that will not commit it may see values that no committed state had together:
+    /// it must not loop for ever on what it takes to be impossible. It can break nothing else by acting
+    /// on them. An error of an operation ends the attempt: return it, with `?`. Do not run another
+    /// transaction of the same database inside the body: it could wait for this one for ever.
     ///
     /// # Errors
     /// An [`Abort`] that is no conflict, such as a missing row.
@@ -105,7 +105,9 @@ impl<H: Host> Session<H> {
     /// As [`Session::try_transact`], with a policy.
     ///
     /// # Errors
-    /// As [`Session::try_transact`]; when the policy gives up, what the body or the commit said last.
+    /// As [`Session::try_transact`]; when the policy gives up, the error of the last attempt, as the body
+    /// or the commit made it. (Its [`AbortKind`] is that of the conflict: what `E` is made of cannot be
+    /// changed from here.)
     pub fn try_transact_with<T, E: From<Abort>>(
         &mut self,
         policy: &Policy,
@@ -133,6 +135,7 @@ impl<H: Host> Session<H> {
     ) -> Result<T, E> {
         let context = &mut self.context;
         context.age = None;
+        context.shared.slots.get(context.slot).set_open_ended(false);
         context.deadline_ns = policy.deadline.map(|d| context.shared.host.now_ns().saturating_add(nanos(d)));
         let mut attempts = 0;
         let mut pass = None;
@@ -185,11 +188,12 @@ impl<H: Host> Session<H> {
     pub fn begin(&mut self) -> Transaction<'_, H> {
         self.context.age = None;
         self.context.deadline_ns = None;
+        self.context.shared.slots.get(self.context.slot).set_open_ended(true);
         self.context.begin();
         Transaction::new(&mut self.context)
     }
 
-    /// What this session has seen so far.
+    /// Counts of this session's transactions so far.
     pub fn statistics(&self) -> SessionStatistics {
         self.context.statistics
     }

@@ -126,7 +126,7 @@ impl TableOptions {
         Self::default()
     }
 
-    /// How the table's transactions get along.
+    /// The table's concurrency control.
     pub fn protocol(mut self, protocol: Protocol) -> Self {
         self.protocol = protocol;
         self

@@ -158,8 +158,8 @@ impl<'s, H: Host> Transaction<'s, H> {
         })
     }
 
-    /// Writes a value in place of the one that is there, without reading it: two transactions that
-    /// only write do not conflict, whichever is last. False, and nothing is written, if there is none.
+    /// Writes a value in place of the one that is there, without reading it: another transaction's write
+    /// of it meanwhile does not invalidate this one. False, and nothing is written, if there is none.
     ///
     /// # Errors
     /// An [`Abort`] that explains itself.
@@ -231,11 +231,13 @@ impl<'s, H: Host> Transaction<'s, H> {
         self.context.check(target.core())?;
         let table = TableRef::new(target.core());
         for (batch, keys) in keys.chunks(crate::many::BATCH).enumerate() {
-            let found = crate::many::look_up(table.get(), keys);
+            let buffer = std::mem::take(&mut self.context.lookups);
+            let found = crate::many::look_up(table.get(), keys, target.groups(), buffer);
             for (index, (key, lookup)) in found.iter().enumerate() {
                 let value = self.get_found(target, table, key.as_slice(), lookup)?;
                 visit(batch * crate::many::BATCH + index, value);
             }
+            self.context.lookups = found.lookups;
         }
         Ok(())
     }
@@ -281,7 +283,8 @@ impl<'s, H: Host> Transaction<'s, H> {
         let groups = target.groups();
         let by_itself = table.get().secondaries().any(|s| s.depends_on(&groups));
         for (batch, keys) in keys.chunks(crate::many::BATCH).enumerate() {
-            let found = crate::many::look_up(table.get(), keys);
+            let buffer = std::mem::take(&mut self.context.lookups);
+            let found = crate::many::look_up(table.get(), keys, groups.clone(), buffer);
             for (index, (key, lookup)) in found.iter().enumerate() {
                 let number = batch * crate::many::BATCH + index;
                 let Lookup::Found(record) = *lookup else {
@@ -318,6 +321,7 @@ impl<'s, H: Host> Transaction<'s, H> {
                     return Err(context.fail(AbortKind::TooLong, table, key.as_slice()));
                 }
             }
+            self.context.lookups = found.lookups;
         }
         Ok(())
     }
@@ -354,7 +358,22 @@ impl<'s, H: Host> Transaction<'s, H> {
         Scan::new(self, target, &keys)
     }
 
-    /// The entries of a secondary index whose secondary keys are in a range, in order.
+    /// The entries of a secondary index whose secondary keys are in a range, in order: pairs of secondary
+    /// and primary key. The rows are then read by primary key.
+    ///
+    /// ```
+    /// # use noonmark::Database;
+    /// # let db = Database::in_memory();
+    /// let ages = db.table::<String, u8>("ages")?;
+    /// let by_age = ages.create_index(&db, "by_age", |_, age| *age)?;
+    /// db.transact(|tx| {
+    ///     for (name, age) in [("ann", 30), ("bob", 17), ("cid", 61)] { tx.insert(&ages, name, age)?; }
+    ///     Ok(())
+    /// })?;
+    /// let adults = db.transact(|tx| tx.range_by(&by_age, 18..).collect())?;
+    /// assert_eq!(adults, [(30, "ann".to_owned()), (61, "cid".to_owned())]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn range_by<'x, S: Key, K: Key>(
         &'x mut self,
         index: &'x SecondaryIndex<S, K>,
@@ -363,8 +382,8 @@ impl<'s, H: Host> Transaction<'s, H> {
         SecondaryScan::new(self, index, &keys)
     }
 
-    /// Adds to a number when the transaction commits, without reading it: two transactions that add to
-    /// one row do not conflict. Integers wrap around.
+    /// Adds to a number when the transaction commits, without reading it: transactions that add to one
+    /// row do not invalidate each other. Integers wrap around at the end of their range.
     ///
     /// ```
     /// # use noonmark::Database;
@@ -446,8 +465,10 @@ impl<'s, H: Host> Transaction<'s, H> {
     /// Applies a change to a column group when the transaction commits, without reading it.
     ///
     /// That such changes of different transactions commute is the caller's promise: they are applied
-    /// in the order in which the transactions commit. The closure may hold only plain (`Copy`) values. If
-    /// this transaction has read the group, or does so later, it becomes an ordinary update.
+    /// in the order in which the transactions commit. The closure may hold only plain (`Copy`) values. It
+    /// runs while the row is locked and the transaction is past its commit point: it should be short, and
+    /// must not panic. If this transaction has read the group, or does so later, it becomes an ordinary
+    /// update.
     ///
     /// # Errors
     /// As [`Transaction::add`].

@@ -3,7 +3,6 @@
 use crate::abort::TableInfo;
 use crate::database::{Database, SchemaError, show_key};
 use crate::group::{HasGroup, Row};
-use crate::index::KeyClass;
 use crate::key::{Key, KeyBytes};
 use crate::protocol::Protocol;
 use crate::table::{Granularity, IndexKind, Secondary, TableCore, TableOptions, TypePair};
@@ -153,8 +152,7 @@ fn create_index<S: Key, K: Key, V: Row, H: Host>(
     };
     let types = TypePair { key: TypeId::of::<(S, K)>(), row: TypeId::of::<()>() };
     let options = TableOptions::new().protocol(core.protocol).index(IndexKind::Ordered);
-    let class = KeyClass::of(<(S, K)>::FIXED_BYTES);
-    let entries = db.add_table(info, types, <() as Row>::SIZES, class, &options)?;
+    let entries = db.add_table(info, types, <() as Row>::SIZES, <(S, K)>::FIXED_BYTES, &options)?;
     let extract = Box::new(move |key: &[u8], row: &crate::group::RowReader<'_>| {
         let mut bytes = KeyBytes::new();
         // The bytes are those of a key of this type: they were made from one.

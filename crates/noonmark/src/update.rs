@@ -64,29 +64,40 @@ impl Update<()> {
 
 /// The closures of one transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Closures(Vec<Word>);
+pub(crate) struct Closures {
+    words: Vec<Word>,
+    /// How many are kept; some take no words.
+    count: usize,
+}
 
 impl Closures {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     pub(crate) fn clear(&mut self) {
         // Only `Copy` closures are kept, so there is nothing to drop.
-        self.0.clear();
+        self.words.clear();
+        self.count = 0;
     }
 
     pub(crate) fn keep<U: Copy + Send + 'static>(&mut self, update: Update<U>) -> Apply {
-        let at = self.0.len();
-        self.0.resize(at + size_of::<U>().div_ceil(size_of::<Word>()), Word::uninit());
+        let at = self.words.len();
+        self.count += 1;
+        self.words.resize(at + size_of::<U>().div_ceil(size_of::<Word>()), Word::uninit());
         // SAFETY: as many words were just added at `at` as a `U` takes.
-        unsafe { self.0.as_mut_ptr().add(at).cast::<U>().write_unaligned(update.closure) };
+        unsafe { self.words.as_mut_ptr().add(at).cast::<U>().write_unaligned(update.closure) };
         Apply { at: at as u32, call: update.call }
     }
 
     pub(crate) fn call(&self, apply: Apply, payload: &[u8], value: &mut Vec<u8>) {
         // An update that outlived its transaction would begin beyond the buffer, or find another
         // closure; the write set clears both together.
-        assert!(apply.at as usize <= self.0.len());
+        assert!(apply.at as usize <= self.words.len());
         // SAFETY: `apply` was made by `keep` of this buffer since it was last cleared, so the type
         // that its function expects lies there.
-        unsafe { (apply.call)(self.0.as_ptr().add(apply.at as usize), payload, value) }
+        unsafe { (apply.call)(self.words.as_ptr().add(apply.at as usize), payload, value) }
     }
 }
 

@@ -67,8 +67,6 @@ pub(crate) struct WriteSet {
     changes: Vec<Change>,
     arena: Vec<u64>,
     closures: Closures,
-    /// Whether there has been a commit-time update.
-    has_updates: bool,
     /// A bit for each entry's hash: a clear bit says that a cell is not here.
     mask: u64,
     /// Open addressing, of entry indexes + 1; in use from `HASHED_FROM` entries on.
@@ -86,7 +84,6 @@ impl WriteSet {
         self.changes.clear();
         self.arena.clear();
         self.closures.clear();
-        self.has_updates = false;
         self.mask = 0;
         self.hashed.clear();
     }
@@ -257,16 +254,15 @@ impl WriteSet {
         payload: &[u8],
     ) {
         let apply = self.closures.keep(update);
-        self.has_updates = true;
         let (at, bytes) = self.keep_bytes(payload);
         let words = bytes.div_ceil(8);
         self.link(index, Change { group, at, words, bytes, apply: Some(apply), next: NONE });
     }
 
-    /// Whether there has been a commit-time update.
+    /// Whether there may be commit-time updates among the changes.
     #[inline(always)]
     pub(crate) fn has_updates(&self) -> bool {
-        self.has_updates
+        !self.closures.is_empty()
     }
 
     /// Applies a commit-time update to the bytes of a value.

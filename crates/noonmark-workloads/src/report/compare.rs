@@ -51,18 +51,23 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// What all runs of the section have in common, in words: `theta 0.9, rows 1000000, hash index`.
+    /// What all runs of the section have in common, and goes not without saying: `theta 0.9, rows 1000, hash index`.
     pub fn common(&self) -> String {
         let Some(first) = self.runs.first() else { return String::new() };
         let mut words: Vec<String> = first
             .parameters
             .iter()
-            .filter(|(name, value)| self.runs.iter().all(|run| run.parameters.get(*name) == Some(value)))
+            .filter(|(name, value)| {
+                (is_work(name) || *name == "seed")
+                    && **value != first.preset
+                    && self.runs.iter().all(|run| run.parameters.get(*name) == Some(value))
+            })
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
         for (what, suffix, of) in ASPECTS {
             let value = of(first);
-            if what != "groups" && !value.is_empty() && !self.varies(of) {
+            let usual = ["", "plain", "one-by-one"].contains(&value);
+            if what != "groups" && !usual && !self.varies(of) {
                 words.push(format!("{value}{suffix}"));
             }
         }
@@ -83,7 +88,7 @@ impl<'a> Section<'a> {
         threads
     }
 
-    /// The parameters that differ within the section, the seed apart.
+    /// The parameters of the work that differ within the section.
     pub fn varying_parameters(&self) -> Vec<String> {
         let mut names: Vec<&String> = self.runs.iter().flat_map(|run| run.parameters.keys()).collect();
         names.sort_unstable();
@@ -93,7 +98,7 @@ impl<'a> Section<'a> {
             let first = values.next();
             values.any(|value| Some(value) != first)
         };
-        names.into_iter().filter(|name| *name != "seed" && differs(name)).cloned().collect()
+        names.into_iter().filter(|name| is_work(name) && differs(name)).cloned().collect()
     }
 
     /// The contestant's name in this section: its protocol, and of the rest what differs here.
@@ -120,6 +125,11 @@ impl<'a> Section<'a> {
         );
         names.extend(self.varying_parameters());
         names
+    }
+
+    /// Whether a run other than the baseline has this value.
+    pub(super) fn has(&self, of: fn(&RunReport) -> &str, value: &str) -> bool {
+        self.runs.iter().any(|run| run.protocol != BASELINE && of(run) == value)
     }
 
     fn varies(&self, of: fn(&RunReport) -> &str) -> bool {
@@ -161,9 +171,18 @@ const ASPECTS: [Aspect; 4] = [
     ("access", "", |run| &run.access),
 ];
 
-/// All that says how much work a transaction was: the parameters without the seed.
+/// Parameters that say how a run was measured, or repeat a field, not what work was done: runs that differ in
+/// them compete.
+const NOT_WORK: [&str; 6] = ["seed", "clock", "warm-up", "requests drawn ahead", "given up", "timestamps"];
+
+/// Whether a parameter says what work was done.
+fn is_work(name: &str) -> bool {
+    !NOT_WORK.contains(&name)
+}
+
+/// All that says what work was done.
 pub(super) fn work_of(run: &RunReport) -> Vec<(String, String)> {
-    let own = run.parameters.iter().filter(|(name, _)| *name != "seed");
+    let own = run.parameters.iter().filter(|(name, _)| is_work(name));
     own.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

@@ -80,11 +80,11 @@ fn legend(html: &mut String, runs: &[RunReport]) {
             escape(name)
         );
     }
-    let both = runs.iter().any(|run| run.groups == "coarse" && run.protocol != BASELINE)
-        && runs.iter().any(|run| run.groups == "fine" && run.protocol != BASELINE);
-    if both {
-        html.push_str("<li class=\"note\">full or solid: fine, a timestamp per column group</li>\n");
-        html.push_str("<li class=\"note\">faint or dashed: coarse, one timestamp per row</li>\n");
+    for (plainer, fuller, of, words) in PAIRS {
+        let has = |wanted: &str| runs.iter().any(|run| of(run) == wanted && run.protocol != BASELINE);
+        if has(plainer) && has(fuller) {
+            let _ = writeln!(html, "<li class=\"note\">faint or dashed: {words}</li>");
+        }
     }
     html.push_str("</ul>\n");
 }
@@ -168,7 +168,7 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
         let bar = |run: &&RunReport| Bar {
             label: name_of(section, run),
             colour: plots::colour_of(&run.protocol),
-            faint: is_coarse(run),
+            faint: is_plainer(section, run),
             value: value(run),
         };
         protocols.iter().map(|runs| runs.iter().map(bar).collect()).collect()
@@ -176,7 +176,7 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
     let span = |run: &&RunReport| Span {
         label: name_of(section, run),
         colour: plots::colour_of(&run.protocol),
-        faint: is_coarse(run),
+        faint: is_plainer(section, run),
         quantiles: [run.latency_us.p50, run.latency_us.p99, run.latency_us.p999],
     };
     let spans: Vec<Vec<Span>> = protocols.iter().map(|runs| runs.iter().map(span).collect()).collect();
@@ -185,7 +185,7 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
     figure(
         html,
         "Throughput, transactions a second",
-        &title,
+        "",
         plots::bars(&bars(|run| run.committed_per_s), rate),
     );
     if contest.runs.iter().any(|run| run.aborted() > 0) {
@@ -232,7 +232,11 @@ fn over_numbers(section: &Section<'_>) -> (String, usize) {
                     let mut points: Vec<(f64, f64)> =
                         runs.iter().filter_map(|run| Some((at(run)?, value(run)))).collect();
                     points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-                    Line { colour: plots::colour_of(&runs[0].protocol), dashed: is_coarse(runs[0]), points }
+                    Line {
+                        colour: plots::colour_of(&runs[0].protocol),
+                        dashed: is_plainer(section, runs[0]),
+                        points,
+                    }
                 };
                 plots::lines(axis, &contestants.iter().map(line).collect::<Vec<_>>(), show)
             };
@@ -263,9 +267,20 @@ fn over_numbers(section: &Section<'_>) -> (String, usize) {
     (figures, values_max)
 }
 
-fn is_coarse(run: &RunReport) -> bool {
-    run.groups == "coarse" && run.protocol != BASELINE
+/// Whether a run is the plainer half of a pair in its section: what is drawn faint or dashed.
+fn is_plainer(section: &Section<'_>, run: &RunReport) -> bool {
+    run.protocol != BASELINE
+        && PAIRS.iter().any(|(plainer, fuller, of, _)| of(run) == *plainer && section.has(*of, fuller))
 }
+
+/// Two manners of doing the same: the plainer, the fuller, where it stands, and what to say of the two.
+type Pair = (&'static str, &'static str, fn(&RunReport) -> &str, &'static str);
+
+const PAIRS: [Pair; 3] = [
+    ("coarse", "fine", |run| &run.groups, "coarse (one timestamp a row) beside fine (one a column group)"),
+    ("plain", "commit-time", |run| &run.updates, "plain updates beside updates at commit time"),
+    ("one-by-one", "multi-get", |run| &run.access, "keys one by one beside keys together"),
+];
 
 fn figure(html: &mut String, what: &str, of: &str, drawn: plots::Drawn) {
     let of = if of.is_empty() { String::new() } else { format!(" <small>{}</small>", escape(of)) };

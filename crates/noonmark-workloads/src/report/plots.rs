@@ -2,8 +2,9 @@
 //!
 //! Every colour used here is one of [`palette`]'s; the page maps each to a light and a dark shade by the
 //! attribute that holds it, so the plots follow the reader's colour scheme without a script. Bars run
-//! sideways, because protocols have long names. *Coarse* is drawn faint or dashed, *fine* full: the hue is
-//! the protocol's, everywhere on the page.
+//! sideways, because protocols have long names. Of a pair
+//! (coarse and fine, plain and at commit time) the plainer half is drawn faint or dashed: the hue is the
+//! protocol's, everywhere on the page.
 //!
 //! Drawing into a string cannot fail but by a bug in the plot's geometry; such a failure is returned, and the
 //! page says that the plot could not be drawn, rather than taking the figures down with it.
@@ -69,7 +70,7 @@ pub(super) struct Bar {
     /// What it is of, at its left.
     pub label: String,
     pub colour: RGBColor,
-    /// Drawn faint: the coarse half of a pair.
+    /// Drawn faint: the plainer half of a pair.
     pub faint: bool,
     pub value: f64,
 }
@@ -159,7 +160,10 @@ pub(super) fn spans(groups: &[Vec<Span>], show: fn(f64) -> String) -> Drawn {
             .disable_y_mesh()
             .disable_y_axis()
             .x_labels(5)
-            .x_label_formatter(&|log| show(10f64.powf(*log)))
+            .x_label_formatter(&|log| {
+                // Round figures need no digits behind the point.
+                show(10f64.powf(*log)).replace(".00 ", " ").replace(".0 ", " ")
+            })
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
             .axis_style(GRID)
@@ -191,7 +195,7 @@ pub(super) fn spans(groups: &[Vec<Span>], show: fn(f64) -> String) -> Drawn {
 /// One line over a numeric axis.
 pub(super) struct Line {
     pub colour: RGBColor,
-    /// Drawn dashed: the coarse half of a pair.
+    /// Drawn dashed: the plainer half of a pair.
     pub dashed: bool,
     pub points: Vec<(f64, f64)>,
 }
@@ -254,11 +258,11 @@ fn text(horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
 
 /// Room for the longest label; without font metrics, by an average letter.
 fn label_width<'a>(labels: impl Iterator<Item = &'a str>) -> u32 {
-    labels.map(|label| label.chars().count() as u32).max().unwrap_or(0) * 6 + 16
+    labels.map(|label| label.chars().count() as u32).max().unwrap_or(0) * 13 / 2 + 18
 }
 
-/// An axis in powers of ten whose coordinate is the logarithm, with labels at 1, or at 1, 2 and 5 of each power
-/// when it spans few of them.
+/// An axis in powers of ten whose coordinate is the logarithm, with labels at 1 of each power, and at more when
+/// it spans few of them.
 struct Decades {
     from: f64,
     to: f64,
@@ -280,7 +284,11 @@ impl Ranged for Decades {
     }
 
     fn key_points<Hint: plotters::coord::ranged1d::KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        let steps: &[f64] = if self.to - self.from < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let steps: &[f64] = match self.to - self.from {
+            decades if decades < 1.2 => &[1.0, 2.0, 5.0],
+            decades if decades < 2.2 => &[1.0, 3.0],
+            _ => &[1.0],
+        };
         let powers = self.from.floor() as i32..=self.to.ceil() as i32;
         let all = powers.flat_map(|power| steps.iter().map(move |step| step.log10() + f64::from(power)));
         all.filter(|log| (self.from..=self.to).contains(log)).collect()

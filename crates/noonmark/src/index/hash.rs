@@ -288,8 +288,7 @@ impl HashIndex {
     }
 
     /// The records of keys `0..count`, or the shards without them, appended to `out` in their
-    /// order. The cache misses of up to [`ABREAST`] keys overlap, and the records' first lines are
-    /// on their way when this returns.
+    /// order. The cache misses of up to [`ABREAST`] keys overlap.
     pub fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
         by_class!(self.get_many_as(keys, count, out));
     }
@@ -327,11 +326,7 @@ impl HashIndex {
                 }
             }
             for (at, (hash, tag)) in hashes[..abreast].iter().enumerate() {
-                let found = self.find::<C>(keys(first + at), *hash, *tag);
-                if let (true, Lookup::Found(record)) = (C::EXACT, found) {
-                    prefetch_record(record);
-                }
-                out.push(found);
+                out.push(self.find::<C>(keys(first + at), *hash, *tag));
             }
         }
     }

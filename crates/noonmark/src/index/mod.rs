@@ -235,7 +235,7 @@ const ABREAST: usize = 16;
 
 /// Asks for the cache line of an address that may be about to be read. Any address will do.
 #[inline(always)]
-fn prefetch(address: *const u8) {
+pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which never faults.
     unsafe {

@@ -11,7 +11,7 @@
 //!
 //! - *Read*, optimistic: as `occ`. Pessimistic: enter the read indicator, then look for a write lock,
 //!   and leave again if there is one.
-//! - *Read to write*: as `occ`, hot or not.
+//! - *Update* (a read that a write will follow), optimistic: as `occ`. Pessimistic: seal at once.
 //! - *Seal*: lock the version word, then wait a bounded time for readers in the indicator to leave.
 //! - *Validate*: what was read is current and not locked by others: true anyway for whoever is in the
 //!   indicator.
@@ -22,8 +22,8 @@
 //! mode is part of its state; there a change of mode has to be fought out between readers and
 //! writers.
 //!
-//! Waits are bounded spins, so there is nothing to deadlock: two pessimistic readers that both want to
-//! write give up, and heat up.
+//! Waits are bounded spins, so there is nothing to deadlock: two transactions that each have locked what
+//! the other wants give up, and try again.
 
 use super::{Conflict, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically};
 use crate::record::Cell;
@@ -93,16 +93,22 @@ impl Rules for Adaptive {
         Step::Ready((Seen { word, until: word.time() }, copy()))
     }
 
-    /// What is read in order to be written is checked by the compare-and-swap that locks it; in the
-    /// indicator, two that do so would only keep each other from locking.
+    /// A hot cell is locked at once, so that nobody overwrites it between the read and the commit.
     fn update<T>(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
-        _: &mut Hold,
-        copy: impl FnMut() -> T,
+        hold: &mut Hold,
+        mut copy: impl FnMut() -> T,
     ) -> Step<(Seen, T), Conflict> {
-        read_optimistically("adaptive: read", me, cell, copy)
-            .map(|(word, value)| (Seen { word, until: word.time() }, value))
+        if hold.prev.is_none() && !Self::is_hot(cell) {
+            // Not by `read`: what is entered there is left only for cells in the read set.
+            return read_optimistically("adaptive: read", me, cell, copy)
+                .map(|(word, value)| (Seen { word, until: word.time() }, value));
+        }
+        Self::seal(me, cell, None, hold).and_then(|()| {
+            let word = hold.prev.unwrap_or(Word::RECLAIMED);
+            Step::Ready((Seen { word, until: word.time() }, copy()))
+        })
     }
 
     fn seal(

@@ -360,7 +360,8 @@ fn lock_version(
 /// Makes the enum of protocols and `with_protocol!`, which calls a rule of the chosen one.
 macro_rules! protocols {
     ($($(#[$doc:meta])* $name:ident = $text:literal => $rules:ty,)*) => {
-        /// How a table's transactions get along; chosen when the table is created.
+        /// The concurrency control of a table, chosen when the table is created. The README says when to
+        /// take which.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Protocol {

@@ -35,7 +35,7 @@ mod change;
 mod node;
 mod scan;
 
-use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp, prefetch_record};
+use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp};
 use crate::record::RecordPtr;
 use node::{Compared, Fixed, Free, Header, Node, Probe, Short, prefetch_node};
 use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
@@ -82,8 +82,7 @@ impl OrderedIndex {
     }
 
     /// The records of keys `0..count`, or the leaves without them, appended to `out` in their
-    /// order. The cache misses of up to [`ABREAST`] keys overlap, and the records' first lines are
-    /// on their way when this returns.
+    /// order. The cache misses of up to [`ABREAST`] keys overlap.
     pub fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
         by_class!(self, tree => tree.get_many(keys, count, out));
     }
@@ -286,11 +285,7 @@ impl<C: Compared> Tree<C> {
         }
         for (at, (place, probe)) in places.iter().zip(&probes).take(count).enumerate() {
             let lookup = place.and_then(|(leaf, version)| Self::look_up(leaf, version, *probe));
-            let lookup = lookup.unwrap_or_else(|| self.get(keys(at)));
-            if let (true, Lookup::Found(record)) = (C::SHORT, lookup) {
-                prefetch_record(record);
-            }
-            out.push(lookup);
+            out.push(lookup.unwrap_or_else(|| self.get(keys(at))));
         }
     }
 

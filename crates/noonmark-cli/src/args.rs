@@ -1,0 +1,292 @@
+//! The command line, and how it complains.
+//!
+//! Every option stands here with its unit and its default; what the options mean together is `plan.rs`'s
+//! business. Complaints are one line: clap's own, which take several, are folded into one.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Transactions on hot rows: measure concurrency-control protocols, and check histories.
+#[derive(Debug, Parser)]
+#[command(name = "noonmark", version, about, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  noonmark                            the tour: two minutes, a live display, a table, a page of plots
+  noonmark bench ycsb --threads 1,2   YCSB with every protocol
+  noonmark bench tpcc --protocol occ,tictoc --groups both --html tpcc.html
+  noonmark check history.jsonl        is this history serializable?
+
+Exit status: 0 done; 1 a run or a check failed, or its result is wrong; 2 the command line is wrong;
+3 a history could not be judged.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a workload under several protocols and compare them; without a workload, the tour
+    Bench(Box<Bench>),
+    /// Say whether a history is serializable, and show why not
+    Check(Check),
+}
+
+/// The workloads that can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// YCSB: points reads and updates, transactions of several of them, or the classic A to F
+    Ycsb,
+    /// TPC-C: orders and payments
+    Tpcc,
+    /// Transfers between accounts; the total must stay
+    Bank,
+    /// Increments of hot counters; no increment may be lost
+    Counter,
+    /// Put into and take from a queue; each item comes out once
+    Queue,
+    /// Lists to append to and read, for histories to check
+    Append,
+    /// Registers to write and read, for histories to check
+    Register,
+    /// Ranges to scan, insert into and delete from, for histories to check
+    Scan,
+}
+
+impl Workload {
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::Ycsb => "ycsb",
+            Workload::Tpcc => "tpcc",
+            Workload::Bank => "bank",
+            Workload::Counter => "counter",
+            Workload::Queue => "queue",
+            Workload::Append => "append",
+            Workload::Register => "register",
+            Workload::Scan => "scan",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Groups {
+    /// One timestamp per row
+    Coarse,
+    /// A timestamp per column group
+    Fine,
+    /// Each in a run of its own
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Index {
+    /// Points only
+    Hash,
+    /// Points and ranges
+    Ordered,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Updates {
+    /// Read, then write
+    Plain,
+    /// Changed when the write is installed, without a read
+    CommitTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Access {
+    /// Each key by itself
+    OneByOne,
+    /// Keys known together, prefetched together
+    MultiGet,
+}
+
+/// `noonmark bench`
+#[derive(Debug, Default, Args)]
+#[command(after_help = BENCH_HELP)]
+pub struct Bench {
+    /// What to run; without it the tour: YCSB, TPC-C and a hot counter, at most two minutes in all
+    #[arg(value_enum)]
+    pub workload: Option<Workload>,
+
+    /// The workload's preset, e.g. granularity, sundial or a to f for ycsb [default: the workload's own]
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+
+    /// Protocols, apart by commas, or all; mutex is the baseline of a lock round each table [default: all]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub protocol: Vec<String>,
+
+    /// What a timestamp or lock covers: the row, or a column group [default: fine]
+    #[arg(long, value_enum)]
+    pub groups: Option<Groups>,
+
+    /// Index of the tables [default: hash for workloads of points, ordered for those with scans]
+    #[arg(long, value_enum)]
+    pub index: Option<Index>,
+
+    /// How hot counters are changed [default: plain]
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    pub updates: Vec<Updates>,
+
+    /// How keys that are known together are reached [default: one-by-one]
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    pub access: Vec<Access>,
+
+    /// Worker threads; a run for each count [default: all cores]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Vec<u16>,
+
+    /// Seconds measured in each run, fractions allowed, without loading and warm-up [default: 2]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<f64>,
+
+    /// Seed of all random choices that the workload makes
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Rows to load [default: the workload's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rows: Option<u64>,
+
+    /// Skew of the Zipfian choice of keys, 0 (even) up to below 1; a run for each [default: the preset's]
+    #[arg(long, value_name = "T,U", value_delimiter = ',', value_parser = theta)]
+    pub theta: Vec<f64>,
+
+    /// Warehouses of TPC-C; a run for each count [default: 1]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    pub warehouses: Vec<u16>,
+
+    /// A property of the workload under YCSB's names, e.g. -p readproportion=0.95; may be repeated
+    #[arg(short = 'p', value_name = "KEY=VALUE", value_parser = property)]
+    pub property: Vec<(String, String)>,
+
+    /// A file of such properties, one a line, # for comments; -p wins over it
+    #[arg(short = 'P', value_name = "FILE")]
+    pub properties: Option<PathBuf>,
+
+    /// Count heap allocations per commit; costs a little speed
+    #[arg(long)]
+    pub allocations: bool,
+
+    /// Write the history of a single run here, as one JSON object a line that Elle reads too
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
+
+    /// Write the results here as a JSON array, one object a run
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write a page of plots here that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Tour only: do not write noonmark-bench.html and noonmark-bench.json
+    #[arg(long)]
+    pub no_page: bool,
+}
+
+const BENCH_HELP: &str = "\
+Examples:
+  noonmark bench
+      the tour; writes noonmark-bench.html and noonmark-bench.json into the current directory
+  noonmark bench ycsb --theta 0.5,0.7,0.9,0.99 --threads 1,2 --groups both --html ycsb.html
+      contention from mild to fierce
+  noonmark bench ycsb --preset a --rows 1000000 -p readproportion=0.9 -p updateproportion=0.1
+  noonmark bench counter --updates plain,commit-time
+      what commit-time updates do for a hot counter
+  noonmark bench append --protocol tictoc --seconds 1 --history h.jsonl && noonmark check h.jsonl
+
+Load is closed loop: every thread runs one transaction after the other. After each run the workload's
+consistency conditions are checked; if one fails, the exit status is 1.
+Progress goes to standard error, the table to standard output. NO_COLOR is respected.";
+
+/// `noonmark check`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  noonmark check history.jsonl            is there a serial order?
+  noonmark check history.jsonl --session  one that keeps the order of each process?
+  noonmark check history.jsonl --strict   one that keeps real time?
+
+The file holds one JSON object a line, as Jepsen's Elle reads them: index, type, process, time, f, value.")]
+pub struct Check {
+    /// The history
+    pub file: PathBuf,
+
+    /// Also demand that each process sees its own earlier transactions
+    #[arg(long)]
+    pub session: bool,
+
+    /// Also demand that a transaction which began after another had ended comes after it
+    #[arg(long)]
+    pub strict: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if s > 0.0 && s <= 86_400.0 => Ok(s),
+        _ => Err("must be a number of seconds above 0, at most 86400".into()),
+    }
+}
+
+fn theta(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(theta) if (0.0..1.0).contains(&theta) => Ok(theta),
+        _ => Err("must be a number from 0 up to, not including, 1".into()),
+    }
+}
+
+fn property(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().into(), value.trim().into())),
+        _ => Err("must look like key=value".into()),
+    }
+}
+
+/// Clap's complaint in one line, without its label and its usage.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let mut words: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        words.extend(line.split_whitespace());
+    }
+    let line = words.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    format!("{line} (see --help)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn complaints_take_one_line_and_name_the_culprit() {
+        for (args, culprit) in [
+            (vec!["bench", "ycsb", "--groups", "medium"], "medium"),
+            (vec!["bench", "nonsense"], "nonsense"),
+            (vec!["bench", "--threads", "0"], "0"),
+            (vec!["bench", "--seconds", "-1"], "-1"),
+            (vec!["bench", "--theta", "1.5"], "1.5"),
+            (vec!["bench", "-p", "novalue"], "novalue"),
+            (vec!["bench", "--frobnicate"], "--frobnicate"),
+            (vec!["check"], "<FILE>"),
+        ] {
+            let error = Cli::try_parse_from([vec!["noonmark"], args].concat()).unwrap_err();
+            let line = one_line(&error);
+            assert!(line.contains(culprit) && !line.contains('\n'), "{line}");
+            assert!(!line.starts_with("error"), "{line}");
+        }
+    }
+}

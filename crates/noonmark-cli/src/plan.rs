@@ -1,0 +1,317 @@
+//! From the command line to the list of runs.
+//!
+//! The order is that of a race: everything that belongs to one contest (the same work, the same threads) comes
+//! together, so that the live display can show its contestants beside each other. The baseline runs once a
+//! contest, first: it has no timestamps to make coarse or fine, one kind of index, one way to update and to
+//! read, so variants of it would measure the same thing again.
+//!
+//! Mixes that cannot mean anything are refused here, before anything is loaded; what only the workload can
+//! know (a preset it has not got, an index its scans cannot use) is refused by the workload.
+
+use crate::args::{Access, Bench, Groups, Index, Updates, Workload};
+use crate::error::Failure;
+use crate::{machine, output};
+use noonmark_workloads::spec::ProtocolChoice;
+use noonmark_workloads::ycsb::{CoreSpec, Properties, core_properties};
+use std::path::PathBuf;
+
+/// The baseline's name among the protocols.
+pub const BASELINE: &str = "mutex";
+
+/// Seconds measured, unless told otherwise.
+const SECONDS: f64 = 2.0;
+/// Warming up takes no longer than this.
+const WARM_UP_MAX_S: f64 = 0.5;
+
+/// One run, all choices made but those that are left to the workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSpec {
+    pub workload: Workload,
+    pub preset: Option<String>,
+    pub protocol: String,
+    /// Never `Both`.
+    pub groups: Groups,
+    pub index: Option<Index>,
+    pub updates: Updates,
+    pub access: Access,
+    pub threads: usize,
+    pub seconds: f64,
+    pub warm_up_s: f64,
+    pub seed: u64,
+    pub rows: Option<u64>,
+    pub theta: Option<f64>,
+    pub warehouses: Option<u16>,
+    /// YCSB's core workload as properties have it, where some were given.
+    pub core: Option<CoreSpec>,
+    pub allocations: bool,
+    pub history: Option<PathBuf>,
+}
+
+impl RunSpec {
+    /// What has to be equal for two runs to be in one contest.
+    pub fn contest(&self) -> String {
+        let mut words = vec![match &self.preset {
+            Some(preset) => format!("{} {preset}", self.workload.name()),
+            None => self.workload.name().to_string(),
+        }];
+        words.extend(self.theta.map(|theta| format!("theta {theta}")));
+        words.extend(
+            self.warehouses.map(|n| if n == 1 { "1 warehouse".into() } else { format!("{n} warehouses") }),
+        );
+        words.push(if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) });
+        words.join(", ")
+    }
+}
+
+/// The runs that a command line with a workload asks for.
+pub fn runs(workload: Workload, args: &Bench) -> Result<Vec<RunSpec>, Failure> {
+    refuse_impossible(workload, args)?;
+    let seconds = args.seconds.unwrap_or(SECONDS);
+    let base = RunSpec {
+        workload,
+        preset: args.preset.clone(),
+        protocol: String::new(),
+        groups: Groups::Fine,
+        index: args.index,
+        updates: Updates::Plain,
+        access: Access::OneByOne,
+        threads: 1,
+        seconds,
+        warm_up_s: WARM_UP_MAX_S.min(seconds / 2.0),
+        seed: args.seed,
+        rows: args.rows,
+        theta: None,
+        warehouses: None,
+        core: core(workload, args)?,
+        allocations: args.allocations,
+        history: args.history.clone(),
+    };
+    let threads: Vec<usize> = match args.threads.as_slice() {
+        [] => vec![machine::cores()],
+        given => given.iter().map(|n| usize::from(*n)).collect(),
+    };
+    let thetas = each(&args.theta);
+    let warehouses = each(&args.warehouses);
+    let mut runs = Vec::new();
+    for theta in &thetas {
+        for warehouses in &warehouses {
+            for threads in &threads {
+                let work =
+                    RunSpec { theta: *theta, warehouses: *warehouses, threads: *threads, ..base.clone() };
+                contestants(&work, args, &mut runs)?;
+            }
+        }
+    }
+    if args.history.is_some() && runs.len() > 1 {
+        return Err(Failure::usage(format!(
+            "--history holds the history of one run, but these options ask for {}: choose one protocol, one thread \
+             count, and so on",
+            runs.len()
+        )));
+    }
+    Ok(runs)
+}
+
+/// The contestants for one piece of work.
+pub fn contestants(work: &RunSpec, args: &Bench, runs: &mut Vec<RunSpec>) -> Result<(), Failure> {
+    let groups: &[Groups] = match args.groups {
+        Some(Groups::Coarse) => &[Groups::Coarse],
+        Some(Groups::Fine) | None => &[Groups::Fine],
+        Some(Groups::Both) => &[Groups::Coarse, Groups::Fine],
+    };
+    let updates = if args.updates.is_empty() { &[Updates::Plain][..] } else { &args.updates };
+    let access = if args.access.is_empty() { &[Access::OneByOne][..] } else { &args.access };
+    for protocol in protocols(&args.protocol)? {
+        if protocol == BASELINE {
+            let groups = groups[0];
+            runs.push(RunSpec { protocol, groups, updates: updates[0], access: access[0], ..work.clone() });
+            continue;
+        }
+        for groups in groups {
+            for updates in updates {
+                for access in access {
+                    runs.push(RunSpec {
+                        protocol: protocol.clone(),
+                        groups: *groups,
+                        updates: *updates,
+                        access: *access,
+                        ..work.clone()
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The baseline, then all of the engine's protocols.
+fn known_protocols() -> Vec<String> {
+    let engine = ProtocolChoice::all().map(|choice| choice.to_string()).filter(|name| name != BASELINE);
+    std::iter::once(BASELINE.to_string()).chain(engine).collect()
+}
+
+/// The names asked for, each once, the baseline first.
+fn protocols(asked: &[String]) -> Result<Vec<String>, Failure> {
+    let known: Vec<String> = known_protocols();
+    let mut chosen: Vec<String> = Vec::new();
+    let asked: Vec<&str> =
+        if asked.is_empty() { vec!["all"] } else { asked.iter().map(|a| a.trim()).collect() };
+    for name in asked {
+        match name {
+            "all" => chosen.extend(known.iter().cloned()),
+            "two-phase" => chosen.push("two-phase-wait-die".into()),
+            name if known.iter().any(|k| k == name) => chosen.push(name.into()),
+            name => {
+                return Err(Failure::usage(format!(
+                    "there is no protocol '{name}': choose among {}, or all",
+                    known.join(", ")
+                )));
+            }
+        }
+    }
+    let mut once: Vec<String> = Vec::new();
+    if chosen.iter().any(|name| name == BASELINE) {
+        once.push(BASELINE.into());
+    }
+    for name in chosen {
+        if !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    Ok(once)
+}
+
+/// A mix that only fails once the tables are loaded costs minutes; what can be known before is refused before.
+fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
+    let name = workload.name();
+    if !args.warehouses.is_empty() && workload != Workload::Tpcc {
+        return Err(Failure::usage(format!("--warehouses is for tpcc, and {name} has none")));
+    }
+    if args.rows.is_some() && workload == Workload::Tpcc {
+        return Err(Failure::usage("tpcc takes its size from --warehouses, not from --rows"));
+    }
+    if !args.theta.is_empty() && workload == Workload::Tpcc {
+        return Err(Failure::usage("tpcc chooses its keys by its own rules: --theta does not apply"));
+    }
+    let recorded = matches!(workload, Workload::Append | Workload::Register | Workload::Scan);
+    if args.history.is_some() && !recorded {
+        return Err(Failure::usage(format!(
+            "--history is for append, register and scan: {name} keeps no history"
+        )));
+    }
+    if args.no_page {
+        return Err(Failure::usage(
+            "--no-page is for the tour; with a workload no page is written unless asked for",
+        ));
+    }
+    Ok(())
+}
+
+/// YCSB's core workload as the properties say, if there are any: over the preset's those of the file, and over
+/// them those of the command line. Also says which properties were passed over.
+fn core(workload: Workload, args: &Bench) -> Result<Option<CoreSpec>, Failure> {
+    if args.properties.is_none() && args.property.is_empty() {
+        return Ok(None);
+    }
+    if workload != Workload::Ycsb {
+        return Err(Failure::usage("-P and -p are for ycsb"));
+    }
+    let mut properties = match &args.preset {
+        None => Properties::new(),
+        Some(preset) => {
+            let letter = preset.parse::<char>().ok();
+            letter.and_then(core_properties).ok_or_else(|| {
+                Failure::usage(format!(
+                    "-P and -p are for ycsb's core workloads a to f, not for preset {preset}"
+                ))
+            })?
+        }
+    };
+    if let Some(file) = &args.properties {
+        let name = file.display();
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| Failure::run(format!("cannot read the properties in {name}: {e}")))?;
+        properties.read(&text).map_err(|e| Failure::run(format!("{name}: {e}")))?;
+    }
+    for (name, value) in &args.property {
+        properties.set(name, value);
+    }
+    let (core, warnings) =
+        CoreSpec::from_properties(&properties).map_err(|e| Failure::usage(e.to_string()))?;
+    for warning in warnings {
+        output::warn(&warning);
+    }
+    Ok(Some(core))
+}
+
+/// Each given value, or once none.
+fn each<T: Copy>(values: &[T]) -> Vec<Option<T>> {
+    if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn planned(line: &str) -> Result<Vec<RunSpec>, Failure> {
+        match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
+            Some(Command::Bench(args)) => runs(args.workload.unwrap(), &args),
+            _ => panic!("not a bench"),
+        }
+    }
+
+    #[test]
+    fn contests_stay_together_and_the_baseline_opens_each_once() {
+        let runs = planned(
+            "noonmark bench ycsb --protocol occ,mutex,occ --groups both --threads 1,2 --theta 0.5,0.9",
+        )
+        .unwrap();
+        assert_eq!(runs.len(), 2 * 2 * 3);
+        for contest in runs.chunks(3) {
+            assert_eq!(contest[0].protocol, BASELINE);
+            assert!(contest.iter().all(|run| run.contest() == contest[0].contest()));
+            assert_eq!((contest[1].groups, contest[2].groups), (Groups::Coarse, Groups::Fine));
+        }
+    }
+
+    #[test]
+    fn all_is_every_protocol_and_the_baseline() {
+        let runs = planned("noonmark bench bank --threads 1").unwrap();
+        assert_eq!(runs.iter().map(|run| run.protocol.clone()).collect::<Vec<_>>(), known_protocols());
+    }
+
+    #[test]
+    fn impossible_mixes_are_refused_before_anything_is_loaded() {
+        for line in [
+            "noonmark bench ycsb --protocol sundial",
+            "noonmark bench ycsb --warehouses 1",
+            "noonmark bench tpcc --rows 10",
+            "noonmark bench tpcc --theta 0.9",
+            "noonmark bench bank --protocol occ --threads 1 --history h.jsonl",
+            "noonmark bench append --threads 1 --history h.jsonl",
+            "noonmark bench bank -p recordcount=1",
+            "noonmark bench ycsb --preset sundial -p recordcount=1",
+            "noonmark bench ycsb -p recordcount=many",
+            "noonmark bench bank --no-page",
+        ] {
+            assert!(matches!(planned(line), Err(Failure::Usage(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn properties_of_the_command_line_win_over_the_file_and_the_file_over_the_preset() {
+        let file = std::env::temp_dir().join(format!("noonmark-properties-{}", std::process::id()));
+        std::fs::write(&file, "# a comment\nrecordcount = 10\n\nreadproportion=1\nupdateproportion=0\n")
+            .unwrap();
+        let line = format!("noonmark bench ycsb --preset a -P {} -p recordcount=20", file.display());
+        let core = planned(&line).unwrap().remove(0).core.unwrap();
+        std::fs::write(&file, "=5\n").unwrap();
+        let broken = planned(&line);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!((core.record_count, core.read, core.update), (20, 1.0, 0.0));
+        assert!(matches!(broken, Err(Failure::Run(why)) if why.contains("line 1")));
+        assert!(matches!(planned(&line), Err(Failure::Run(_))), "the file is gone");
+    }
+}

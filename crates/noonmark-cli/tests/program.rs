@@ -1,0 +1,191 @@
+//! The program from outside: what it says, where it says it, and with which exit status.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A folder of its own for a test, gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("noonmark-cli-{test}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn noonmark(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_noonmark")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The program failed with this status and one line, which names all of these.
+fn complains(args: &[&str], status: i32, names: &[&str]) {
+    let output = noonmark(args);
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+    assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+    assert!(said.starts_with("noonmark: ") && !said.contains("panicked"), "{args:?}: {said}");
+    for name in names {
+        assert!(said.contains(name), "{args:?}: {said} does not mention {name}");
+    }
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for args in [&["--help"][..], &["bench", "--help"], &["check", "--help"]] {
+        let output = noonmark(args);
+        assert!(output.status.success());
+        assert!(out(&output).contains("Examples:") && err(&output).is_empty());
+        assert!(!out(&output).contains('\x1b'));
+    }
+    assert!(out(&noonmark(&["--version"])).starts_with("noonmark "));
+}
+
+#[test]
+fn wrong_options_are_status_2_and_one_line() {
+    complains(&["brench"], 2, &["brench"]);
+    complains(&["bench", "nonsense"], 2, &["nonsense", "ycsb"]);
+    complains(&["bench", "ycsb", "--groups", "medium"], 2, &["medium", "coarse"]);
+    complains(&["bench", "ycsb", "--threads", "0"], 2, &["0"]);
+    complains(&["bench", "ycsb", "--threads", "two"], 2, &["two"]);
+    complains(&["bench", "ycsb", "--seconds", "0"], 2, &["seconds"]);
+    complains(&["bench", "ycsb", "--seconds", "NaN"], 2, &["seconds"]);
+    complains(&["bench", "ycsb", "--theta", "2"], 2, &["theta"]);
+    complains(&["bench", "ycsb", "--protocol", "magic"], 2, &["magic", "tictoc"]);
+    complains(&["bench", "ycsb", "--warehouses", "2"], 2, &["--warehouses"]);
+    complains(&["bench", "--rows", "2"], 2, &["--rows", "workload"]);
+    complains(&["bench", "bank", "--history", "h"], 2, &["--history"]);
+    complains(&["bench", "append", "--protocol", "occ,tictoc", "--history", "h"], 2, &["--history", "2"]);
+    complains(&["bench", "ycsb", "--preset", "z"], 2, &["z", "granularity"]);
+    complains(&["bench", "ycsb", "--preset", "e", "--index", "hash"], 2, &["ordered"]);
+    complains(&["bench", "ycsb", "--updates", "commit-time"], 2, &["commit-time"]);
+    complains(&["bench", "ycsb", "-p", "readproportion=2"], 2, &["readproportion"]);
+    complains(&["check"], 2, &["FILE"]);
+}
+
+#[test]
+fn files_that_cannot_be_read_or_written_are_status_1_before_anything_runs() {
+    let folder = Folder::new("files");
+    let missing = folder.path("missing/file");
+    complains(&["check", &missing], 1, &[&missing, "cannot read"]);
+    complains(&["check", &folder.path("")], 1, &["directory"]);
+    complains(&["bench", "ycsb", "-P", &missing], 1, &[&missing, "cannot read"]);
+    let broken = folder.file("broken.properties", "recordcount=1\n=nonsense\n");
+    complains(&["bench", "ycsb", "-P", &broken], 1, &["line 2"]);
+    for option in ["--json", "--html", "--history"] {
+        let args = ["bench", "append", "--protocol", "occ", "--threads", "1", option, &missing];
+        complains(&args, 1, &[&missing, "cannot write"]);
+    }
+    let binary = folder.path("binary");
+    fs::write(&binary, [0xff, 0xfe, 0x00]).unwrap();
+    complains(&["bench", "ycsb", "-P", &binary], 1, &[&binary]);
+    complains(&["check", &binary], 1, &[&binary]);
+}
+
+#[test]
+fn too_little_memory_is_status_1_and_one_line() {
+    let rows = u64::MAX.to_string();
+    for rows in ["1000000000000", &rows] {
+        let args = ["bench", "ycsb", "--preset", "a", "--rows", rows, "--protocol", "occ", "--threads", "1"];
+        complains(&args, 1, &["memory"]);
+    }
+}
+
+#[test]
+fn a_bench_off_the_terminal_is_plain_and_leaves_what_it_was_asked_for() {
+    let folder = Folder::new("bench");
+    let (json, html) = (folder.path("runs.json"), folder.path("runs.html"));
+    let args =
+        ["bench", "bank", "--protocol", "mutex,occ", "--threads", "1,2", "--seconds", "0.05", "--rows", "50"];
+    let output = noonmark(&[&args[..], &["--json", &json, "--html", &html, "--allocations"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let (table, progress) = (out(&output), err(&output));
+    assert!(!table.contains('\x1b') && !progress.contains(['\x1b', '\r', '█']), "{progress}");
+    assert!(
+        table.contains("mutex") && table.contains("occ") && table.contains("held after 4 of 4 runs"),
+        "{table}"
+    );
+    assert_eq!(progress.lines().filter(|line| line.starts_with('[')).count(), 4, "{progress}");
+
+    let runs: serde_json::Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let runs = runs.as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        assert_eq!(run["workload"], "bank");
+        assert_eq!(run["consistent"], true);
+        assert!(run["committed"].as_u64().unwrap() > 0 && run["aborts"].is_object());
+        assert!(run["latency_us"]["p50"].as_f64().unwrap() <= run["latency_us"]["p999"].as_f64().unwrap());
+        assert!(run["allocations_per_commit"].is_number());
+    }
+    let page = fs::read_to_string(html).unwrap();
+    assert!(page.contains("<svg") && page.contains("</html>") && page.contains("Noonmark bench"));
+}
+
+#[test]
+fn a_recorded_run_writes_a_history_that_the_check_accepts() {
+    let folder = Folder::new("history");
+    let history = folder.path("history.jsonl");
+    let args = ["bench", "append", "--protocol", "tictoc", "--threads", "2", "--seconds", "0.05"];
+    let output = noonmark(&[&args[..], &["--history", &history]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let output = noonmark(&["check", &history, "--session"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("verdict"));
+}
+
+/// Two processes that append to key 1 and read it, one operation map a line.
+fn history(second_read: &str) -> String {
+    [
+        r#"{"index":0,"type":"invoke","process":0,"time":0,"f":"txn","value":[["append",1,1]]}"#,
+        r#"{"index":1,"type":"ok","process":0,"time":1,"f":"txn","value":[["append",1,1]]}"#,
+        r#"{"index":2,"type":"invoke","process":1,"time":2,"f":"txn","value":[["append",1,2],["r",1,null]]}"#,
+        &format!(
+            r#"{{"index":3,"type":"ok","process":1,"time":3,"f":"txn","value":[["append",1,2],["r",1,{second_read}]]}}"#
+        ),
+        r#"{"index":4,"type":"invoke","process":0,"time":4,"f":"txn","value":[["r",1,null]]}"#,
+        r#"{"index":5,"type":"ok","process":0,"time":5,"f":"txn","value":[["r",1,[1,2]]]}"#,
+    ]
+    .join("\n")
+}
+
+#[test]
+fn a_good_history_is_status_0_and_a_bad_one_1_with_the_reason() {
+    let folder = Folder::new("check");
+    let good = folder.file("good.jsonl", &history("[1,2]"));
+    for args in [&["check", &good][..], &["check", &good, "--session"], &["check", &good, "--strict"]] {
+        let output = noonmark(args);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        assert!(out(&output).contains("serializable") && err(&output).is_empty());
+    }
+    // The second process does not see its own append, which the first one sees later.
+    let bad = folder.file("bad.jsonl", &history("[1]"));
+    complains(&["check", &bad], 1, &[&bad, "not serializable"]);
+    let broken = folder.file("broken.jsonl", &history("[1,").replace("ok", "perhaps"));
+    complains(&["check", &broken], 1, &[&broken, "line"]);
+    complains(&["check", &folder.file("empty.jsonl", "")], 1, &["no transactions"]);
+}
