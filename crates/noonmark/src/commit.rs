@@ -183,6 +183,8 @@ impl<H: Host> Context<H> {
                 });
             }
         }
+        // What the session has been told, it is not to be before.
+        self.floor = time;
         Ok(())
     }
 

@@ -77,6 +77,8 @@ pub struct SessionStatistics {
 
 pub(crate) struct Context<H: Host> {
     pub shared: Arc<Shared<H>>,
+    /// The database's id, at hand for every operation.
+    database: u64,
     pub slot: SlotId,
     /// The id of the transaction that runs, or ran last.
     pub txn: TxnId,
@@ -123,6 +125,7 @@ impl<H: Host> Context<H> {
         // table whose protocol asks for ages was made.
         shared.slots.get(slot).set_age(Age::new(shared.host.now_ns(), slot));
         Context {
+            database: shared.id,
             slot,
             txn: TxnId::new(slot, sequence),
             active: false,
@@ -151,6 +154,10 @@ impl<H: Host> Context<H> {
     /// Begins an attempt.
     #[inline]
     pub(crate) fn begin(&mut self) {
+        if self.active {
+            // The one before was forgotten instead of dropped.
+            self.roll_back();
+        }
         let shared = &*self.shared;
         if self.order.is_none() {
             self.order = Some(shared.settle_order());
@@ -199,7 +206,7 @@ impl<H: Host> Context<H> {
     /// Before each operation: may the transaction use this table, and go on at all?
     #[inline(always)]
     pub(crate) fn check(&mut self, table: &crate::table::TableCore) -> Result<(), Abort> {
-        if self.failed || table.database != Arc::as_ptr(&self.shared).addr() {
+        if self.failed || table.database != self.database {
             return Err(self.refuse(table));
         }
         Ok(())
@@ -465,6 +472,9 @@ impl<'a, H: Host> Asker<'a, H> {
             state.set_waiting_for(on.key() as u64);
             match rule(me) {
                 Step::Wait(same, conflict) if same == on && !state.is_wounded() => {
+                    if shared.waits_both_ways() {
+                        me.wound_younger(conflict);
+                    }
                     last = conflict;
                     Poll::Pending
                 }

@@ -31,6 +31,9 @@ const LOGICAL: u32 = 2;
 
 /// What all sessions of a database share.
 pub(crate) struct Shared<H: Host> {
+    /// Unlike that of any other database of the process, also of those that are gone: a table may
+    /// outlive its database, and must not be taken for one of another that has its address.
+    pub id: u64,
     pub host: H,
     pub slots: Slots,
     pub room: WaitingRoom,
@@ -45,6 +48,9 @@ pub(crate) struct Shared<H: Host> {
     order: AtomicU32,
     has_ages: AtomicBool,
     has_read_locks: AtomicBool,
+    /// Whether there are tables in which the older waits for the younger without making it abort
+    /// (wait-die), and others in which the younger waits for the older (wound-wait).
+    waits_both_ways: AtomicBool,
     /// In logical order: the last commit time of a transaction that ran in a session of its own. The
     /// next such one is not before it, so that callers without a session have their order too.
     pub passing_floor: AtomicU64,
@@ -71,6 +77,11 @@ impl<H: Host> Shared<H> {
     #[inline(always)]
     pub(crate) fn has_read_locks(&self) -> bool {
         self.has_read_locks.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn waits_both_ways(&self) -> bool {
+        self.waits_both_ways.load(Ordering::Relaxed)
     }
 
     /// The order, settled now if it is not yet.
@@ -273,6 +284,7 @@ impl<H: Host> Builder<H> {
         };
         Ok(Database {
             shared: Arc::new(Shared {
+                id: next_id(),
                 host: self.host,
                 slots: Slots::new(slots),
                 room: WaitingRoom::new(),
@@ -284,6 +296,7 @@ impl<H: Host> Builder<H> {
                 order: AtomicU32::new(order),
                 has_ages: AtomicBool::new(false),
                 has_read_locks: AtomicBool::new(false),
+                waits_both_ways: AtomicBool::new(false),
                 passing_floor: AtomicU64::new(0),
             }),
         })
@@ -371,10 +384,15 @@ impl<H: Host> Database<H> {
         if options.protocol.locks_reads() {
             shared.has_read_locks.store(true, Ordering::Relaxed);
         }
+        let is_there =
+            |protocol| options.protocol == protocol || catalog.tables.iter().any(|t| t.protocol == protocol);
+        if is_there(Protocol::TwoPhaseWaitDie) && is_there(Protocol::TwoPhaseWoundWait) {
+            shared.waits_both_ways.store(true, Ordering::Relaxed);
+        }
         let aux_words = options.protocol.aux_words(shared.slots.count());
         let core = Arc::new(TableCore {
             id: u32::try_from(catalog.tables.len()).unwrap_or(u32::MAX),
-            database: Arc::as_ptr(&self.shared).addr(),
+            database: self.shared.id,
             info: Arc::new(info),
             types,
             protocol: options.protocol,
@@ -471,6 +489,13 @@ impl<H: Host> std::fmt::Debug for Database<H> {
         let tables: Vec<String> = self.shared.catalog().tables.iter().map(|t| t.info.name.clone()).collect();
         f.debug_struct("Database").field("tables", &tables).field("order", &self.order()).finish()
     }
+}
+
+/// A number for a database. The standard library's atomic: no transaction has a part in it.
+fn next_id() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    // Relaxed: only distinctness matters.
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A key as its type shows it.

@@ -28,20 +28,18 @@ const PATIENCE: usize = 32;
 const BATCH: usize = 64;
 
 impl<H: Host> Context<H> {
-    /// Queues a record that was just left absent, or may have been.
+    /// Queues a record that was just left absent, or may have been. One that somebody has locked may
+    /// be: he did not make it, and if he leaves it absent he will not queue it.
     pub(crate) fn queue_if_absent(&mut self, table: TableRef, record: RecordPtr) {
-        // SAFETY: the transaction is pinned since it found or made the record.
-        if self.is_absent(table, record) && unsafe { record.try_mark_queued() } {
-            self.reclaim.push_back((self.shared.epochs.current(), table, record));
-        }
-    }
-
-    fn is_absent(&self, table: TableRef, record: RecordPtr) -> bool {
         let t = table.get();
-        // SAFETY: pinned, or the record is in this session's queue and so not freed.
+        // SAFETY: pinned since it was found or made, or in this session's queue and so not freed.
         let cell = unsafe { record.cell(t.layout.cells()[0].at, t.aux_words) };
         let word = cell.word.load();
-        !word.is_locked() && word.is_absent()
+        let may_be_absent = word.is_absent() || word.is_locked();
+        // SAFETY: as above.
+        if may_be_absent && !word.is_reclaimed() && unsafe { record.try_mark_queued() } {
+            self.reclaim.push_back((self.shared.epochs.current(), table, record));
+        }
     }
 
     /// Reclaims some of what has waited long enough. Between transactions only.
@@ -71,14 +69,11 @@ impl<H: Host> Context<H> {
         self.start();
         // Whoever is at the gate must meet nobody: leave it for later.
         if shared.gate.is_closed() || !self.try_reclaim(table, record) {
-            if self.is_absent(table, record) {
-                self.reclaim.push_back((shared.epochs.current(), table, record));
-            } else {
-                // SAFETY: the record was in this session's queue, so nobody else frees it.
-                unsafe { record.unmark_queued() };
-                // Somebody may have deleted it after we looked, and seen the mark.
-                self.queue_if_absent(table, record);
-            }
+            // SAFETY: the record was in this session's queue, so nobody else frees it.
+            unsafe { record.unmark_queued() };
+            // It is absent but somebody relies on it; or somebody has deleted it after we looked,
+            // and seen the mark.
+            self.queue_if_absent(table, record);
         }
         self.stop();
     }

@@ -162,8 +162,8 @@ pub(crate) struct TypePair {
 pub(crate) struct TableCore {
     /// Its number in the database.
     pub id: u32,
-    /// Which database it is of: an address, only to be compared.
-    pub database: usize,
+    /// Which database it is of.
+    pub database: u64,
     pub info: Arc<TableInfo>,
     pub types: TypePair,
     pub protocol: Protocol,

@@ -135,7 +135,7 @@ fn create_index<S: Key, K: Key, V: Row, H: Host>(
     name: &str,
     key_of: impl Fn(&K, &V) -> S + Send + Sync + 'static,
 ) -> Result<SecondaryIndex<S, K>, SchemaError> {
-    if core.database != Arc::as_ptr(&db.shared).addr() {
+    if core.database != db.shared.id {
         return Err(SchemaError::ForeignTable(core.info.name.clone()));
     }
     if core.populated.load(Ordering::Relaxed) {

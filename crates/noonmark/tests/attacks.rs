@@ -3,12 +3,14 @@
 
 mod attack_support;
 
-use attack_support::{Alone, Op, Part, Saw, Setup, on_engine};
+use attack_support::Alone;
 use noonmark::{
-    Abort, AbortKind, Database, Granularity, IndexKind, Order, Policy, Protocol, Session, Table, TableOptions,
+    AbortKind, Database, IndexKind, Order, Policy, Protocol, Session, Table, TableOptions, Transaction,
 };
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::time::Duration;
 
 fn alone(sessions: usize) -> noonmark::Builder<Alone> {
     Database::builder().max_sessions(sessions).host(Alone::default())
@@ -80,4 +82,215 @@ fn a_reclaimed_row_is_not_absent_before_its_deletion() {
     // a1 -> a2 by v, a2 -> the deletion by u, the deletion -> r by k, r -> a1 by w.
     let circle = seen == Some(9) && a1.is_ok() && a2.is_ok() && r.is_ok();
     assert!(!circle, "{a1:?} {a2:?} {r:?}");
+}
+
+fn table_of(db: &Database<Alone>, protocol: Protocol) -> Table<u64, u64> {
+    db.create_table(protocol.name(), TableOptions::new().protocol(protocol)).unwrap()
+}
+
+/// A commit-time update is the user's code, and may panic: before anything is visible, or half of a
+/// transaction would be.
+#[test]
+fn a_panic_in_a_commit_time_update_leaves_nothing() {
+    for &protocol in Protocol::ALL {
+        let db = alone(2).build().unwrap();
+        let table = table_of(&db, protocol);
+        let [mut session, mut other] = std::array::from_fn(|_| db.session().unwrap());
+        session
+            .transact(|tx| {
+                tx.insert(&table, 1, 10)?;
+                tx.insert(&table, 2, 20)
+            })
+            .unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            session.transact(|tx| {
+                tx.write(&table, 1, 11)?;
+                tx.insert(&table, 3, 31)?;
+                tx.apply(&table, 2, |value| assert_eq!(*value, 0, "as planned"))
+            })
+        }));
+        assert!(panicked.is_err());
+        for session in [&mut session, &mut other] {
+            let rows = session.transact(|tx| tx.range(&table, ..).collect()).unwrap();
+            assert_eq!(rows, [(1, 10), (2, 20)], "{protocol}");
+            session.transact_with(&Policy::once(), |tx| tx.update(&table, 2, |_| ())).unwrap();
+            session.transact_with(&Policy::once(), |tx| tx.write(&table, 1, 10)).unwrap();
+        }
+    }
+}
+
+/// A panic in the body lets go of everything, whatever the protocol has locked by then.
+#[test]
+fn a_panic_in_the_body_lets_go() {
+    for &protocol in Protocol::ALL {
+        let db = alone(2).build().unwrap();
+        let table = table_of(&db, protocol);
+        let [mut session, mut other] = std::array::from_fn(|_| db.session().unwrap());
+        session.transact(|tx| tx.insert(&table, 1, 10)).unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            session.transact(|tx| {
+                tx.get(&table, 1)?;
+                tx.write(&table, 1, 11)?;
+                tx.update(&table, 1, |_| panic!("as planned"))
+            })
+        }));
+        assert!(panicked.is_err());
+        for session in [&mut other, &mut session] {
+            session.transact_with(&Policy::once(), |tx| tx.update(&table, 1, |value| *value += 1)).unwrap();
+        }
+        assert_eq!(other.transact(|tx| tx.get(&table, 1)).unwrap(), Some(12));
+    }
+}
+
+/// Forgetting a transaction is safe code. Its session's next one has nothing to do with it.
+#[test]
+fn a_forgotten_transaction_ends_when_the_next_begins() {
+    for &protocol in Protocol::ALL {
+        let db = alone(2).build().unwrap();
+        let table = table_of(&db, protocol);
+        let [mut session, mut other] = std::array::from_fn(|_| db.session().unwrap());
+        session.transact(|tx| tx.insert(&table, 1, 10)).unwrap();
+        let mut tx = session.begin();
+        tx.write(&table, 1, 11).unwrap();
+        std::mem::forget(tx);
+        session.transact_with(&Policy::once(), |tx| tx.get(&table, 2)).unwrap();
+        other.transact_with(&Policy::once(), |tx| tx.update(&table, 1, |value| *value += 5)).unwrap();
+        assert_eq!(session.transact(|tx| tx.get(&table, 1)).unwrap(), Some(15), "{protocol}");
+    }
+}
+
+/// A table that outlives its database belongs to no other, wherever in memory that one is made.
+#[test]
+fn a_table_of_a_database_that_is_gone_is_refused() {
+    let mut kept = Vec::new();
+    for round in 0..50 {
+        let db = alone(1).build().unwrap();
+        let table: Table<u64, u64> = db.table("table").unwrap();
+        db.transact(|tx| tx.insert(&table, 1, 1)).unwrap();
+        kept.push(table);
+        drop(db);
+        let db = alone(1).build().unwrap();
+        for table in &kept {
+            let refused = db.transact(|tx| tx.get(table, 1)).unwrap_err();
+            assert_eq!(refused.kind(), AbortKind::ForeignTable, "round {round}");
+            table.create_index::<u64, _>(&db, "index", |_, value| *value).unwrap_err();
+        }
+    }
+}
+
+/// Under `adaptive` a hot row that was read in order to be written is let go like any other.
+#[test]
+fn a_hot_row_is_let_go_after_an_update() {
+    let db = alone(3).build().unwrap();
+    let table = table_of(&db, Protocol::Adaptive);
+    let [mut a, mut b, mut c] = std::array::from_fn(|_| db.session().unwrap());
+    a.transact(|tx| tx.insert(&table, 1, 0)).unwrap();
+    for _ in 0..20 {
+        let mut reading = a.begin();
+        reading.get(&table, 1).unwrap();
+        let wrote = b.transact_with(&Policy::once(), |tx| tx.write(&table, 1, 0));
+        assert_eq!(reading.commit().is_ok(), wrote.is_err(), "either the reader fails or the writer");
+    }
+    let mut pessimistic = a.begin();
+    pessimistic.get(&table, 1).unwrap();
+    b.transact_with(&Policy::once(), |tx| tx.write(&table, 1, 0)).expect_err("the row is hot and read");
+    drop(pessimistic);
+    for session in [&mut a, &mut b, &mut c] {
+        session.transact_with(&Policy::once(), |tx| tx.update(&table, 1, |value| *value += 1)).unwrap();
+        let mut idle = session.begin();
+        idle.update(&table, 1, |value| *value += 100).unwrap();
+        idle.rollback();
+    }
+    assert_eq!(a.transact(|tx| tx.get(&table, 1)).unwrap(), Some(3));
+}
+
+/// Under wait-die the older waits, under wound-wait the younger: together, each could wait for the other.
+#[test]
+fn protocols_that_wait_in_opposite_directions_do_not_deadlock() {
+    for (first, second) in [
+        (Protocol::TwoPhaseWaitDie, Protocol::TwoPhaseWoundWait),
+        (Protocol::TwoPhaseWaitDie, Protocol::Swiss),
+        (Protocol::TwoPhaseWoundWait, Protocol::Swiss),
+    ] {
+        for reads in [false, true] {
+            for swap in [false, true] {
+                let db = Database::in_memory();
+                let tables: Vec<Table<u64, u64>> = [first, second]
+                    .map(|p| db.create_table(p.name(), TableOptions::new().protocol(p)).unwrap())
+                    .into();
+                for table in &tables {
+                    db.transact(|tx| tx.insert(table, 1, 0)).unwrap();
+                }
+                let [older_holds, both_hold] = [(); 2].map(|()| Barrier::new(2));
+                let run = |mine: usize, is_older: bool| {
+                    let mut session = db.session().unwrap();
+                    let mut first_attempt = true;
+                    let policy = Policy { deadline: Some(Duration::from_secs(10)), ..Policy::default() };
+                    if !is_older {
+                        older_holds.wait();
+                    }
+                    session.transact_with(&policy, |tx| {
+                        if reads {
+                            tx.get(&tables[mine], 1)?;
+                        } else {
+                            tx.write(&tables[mine], 1, 1)?;
+                        }
+                        if std::mem::take(&mut first_attempt) {
+                            if is_older {
+                                older_holds.wait();
+                            }
+                            both_hold.wait();
+                        }
+                        tx.write(&tables[1 - mine], 1, 2).map(|_| ())
+                    })
+                };
+                std::thread::scope(|scope| {
+                    let other = scope.spawn(|| run(1, swap));
+                    run(0, !swap).unwrap();
+                    other.join().unwrap().unwrap();
+                });
+            }
+        }
+    }
+}
+
+thread_local! {
+    static OPEN: RefCell<Option<Transaction<'static, Alone>>> = const { RefCell::new(None) };
+}
+
+/// Two transactions meet at the record of a key that neither commits: it leaves the index in the end,
+/// whichever of them rolls back while the other has it locked.
+#[test]
+fn a_row_that_two_failed_to_insert_leaves_its_index() {
+    let db = alone(4).build().unwrap();
+    let table = table_of(&db, Protocol::Occ);
+    let lever = db.create_table::<u64, u64>("lever", TableOptions::new()).unwrap();
+    let [mut b, mut c] = std::array::from_fn(|_| db.session().unwrap());
+    c.transact(|tx| tx.insert(&lever, 1, 0)).unwrap();
+    let empty_bytes = table.index_bytes();
+    for key in 0..2_000 {
+        // Lives as long as the program: the closure below must be `'static`.
+        let a: &'static mut Session<Alone> = Box::leak(Box::new(db.session().unwrap()));
+        let a_again: *mut Session<Alone> = a;
+        let mut first = a.begin();
+        assert!(first.insert(&table, key, 1).unwrap());
+        OPEN.set(Some(first));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            b.transact(|tx| {
+                tx.insert(&table, key, 2)?;
+                // Runs while the new record is locked: the one who made it rolls back now.
+                tx.apply(&lever, 1, |_| {
+                    OPEN.take();
+                    panic!("as planned");
+                })
+            })
+        }));
+        assert!(panicked.is_err());
+        // SAFETY: the box that was leaked above; its transaction is gone.
+        drop(unsafe { Box::from_raw(a_again) });
+    }
+    let other = db.create_table::<u64, u64>("other", TableOptions::new()).unwrap();
+    churn(&mut c, &other, 0..5_000);
+    churn(&mut b, &other, 0..5_000);
+    assert_eq!(table.index_bytes(), empty_bytes);
 }

@@ -113,6 +113,25 @@ impl<H: Host> Me<'_, H> {
     }
 }
 
+impl<H: Host> Me<'_, H> {
+    /// Before a wait, in a database in which transactions wait in both directions of age: makes the
+    /// other one abort if it is younger. Then whoever the older waits for lets go, whatever he
+    /// waits for himself, and the younger wait for the older only: nobody waits in a circle.
+    #[cold]
+    pub(crate) fn wound_younger(&self, conflict: Conflict) {
+        let holder = match conflict.what {
+            What::Locked { by } => Some(by),
+            What::ReadLocked { by } => self.slots.running(by),
+            _ => None,
+        };
+        if let Some(holder) = holder
+            && self.is_older_than(holder)
+        {
+            self.wound(holder);
+        }
+    }
+}
+
 /// A version as it was read: what a validation needs to know of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {

@@ -17,6 +17,10 @@
 //! | wait-die | wait | abort | the older waits for the younger only |
 //! | wound-wait | the holder must abort; wait until it has | wait | the younger waits for the older only, or for one that is about to let go |
 //!
+//! In a database that has tables of both waiting variants, each alone would not do: the older could wait
+//! for the younger in one and be waited for in the other. There whoever waits for a younger one makes it
+//! abort, in tables of wait-die, too (see `Me::wound_younger`).
+//!
 //! Ages are kept across retries, so each transaction is the oldest one day. Two that both read a
 //! cell and both want to write it (an upgrade) meet at the write lock: one has it and looks for
 //! readers, the other is a reader and looks for the lock, and the ages decide as above.
