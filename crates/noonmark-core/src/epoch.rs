@@ -32,7 +32,11 @@ use std::collections::VecDeque;
 /// Not pinned.
 const FREE: u64 = 0;
 /// How many retirements lie between two attempts to advance the epoch and free.
+#[cfg(not(shuttle))]
 const COLLECT_EVERY: usize = 64;
+/// Under shuttle few transactions run: free often enough to be seen.
+#[cfg(shuttle)]
+const COLLECT_EVERY: usize = 2;
 
 /// Something unlinked, and how to free it.
 #[derive(Debug)]

@@ -68,7 +68,11 @@ pub trait Host: Send + Sync + 'static {
 /// Transactions run on the threads that call them.
 #[derive(Debug)]
 pub struct Threads {
+    #[cfg(not(shuttle))]
     began: std::time::Instant,
+    /// How often somebody has looked at the clock.
+    #[cfg(shuttle)]
+    looks: std::sync::atomic::AtomicU64,
     seeds: std::sync::atomic::AtomicU64,
 }
 
@@ -82,7 +86,13 @@ impl Threads {
     /// Seeds are derived from this one. Which thread draws which is up to the system.
     #[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
     pub fn with_seed(seed: u64) -> Self {
-        Threads { began: std::time::Instant::now(), seeds: std::sync::atomic::AtomicU64::new(seed) }
+        Threads {
+            #[cfg(not(shuttle))]
+            began: std::time::Instant::now(),
+            #[cfg(shuttle)]
+            looks: std::sync::atomic::AtomicU64::new(0),
+            seeds: std::sync::atomic::AtomicU64::new(seed),
+        }
     }
 }
 
@@ -100,8 +110,15 @@ impl std::task::Wake for ThreadWaker {
 
 #[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
 impl Host for Threads {
+    #[cfg(not(shuttle))]
     fn now_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Shuttle knows no time, and a schedule must repeat: each look takes a microsecond.
+    #[cfg(shuttle)]
+    fn now_ns(&self) -> u64 {
+        self.looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) * 1_000
     }
 
     fn seed(&self) -> u64 {

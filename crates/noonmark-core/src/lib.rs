@@ -23,6 +23,8 @@ pub mod step;
 pub mod sync;
 #[cfg(loom)]
 mod sync_loom;
+#[cfg(all(shuttle, not(loom)))]
+mod sync_shuttle;
 pub mod time;
 pub mod word;
 

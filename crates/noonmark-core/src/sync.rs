@@ -34,10 +34,10 @@ mod chosen {
 
 #[cfg(all(shuttle, not(loom)))]
 mod chosen {
-    pub use shuttle::hint::spin_loop;
-    pub use shuttle::sync::atomic::{
+    pub use crate::sync_shuttle::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
+    pub use shuttle::hint::spin_loop;
     pub use shuttle::sync::{Condvar, Mutex};
     pub use shuttle::thread;
 }

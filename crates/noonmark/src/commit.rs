@@ -18,6 +18,8 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
 use crate::group::GROUPS_MAX;
 use crate::index::NodeSeen;
+#[cfg(feature = "planted-bugs")]
+use crate::planted::Bug;
 use crate::protocol::{Conflict, Order, Place, Rules, What, with_protocol};
 use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed};
 use crate::table::TableRef;
@@ -57,6 +59,13 @@ impl<H: Host> Context<H> {
     }
 
     fn try_commit(&mut self) -> Result<Timestamp, Abort> {
+        #[cfg(feature = "planted-bugs")]
+        if self.is_planted(Bug::InstallBeforeLock) && !self.writes.has_updates() {
+            for index in 0..self.writes.len() {
+                let entry = *self.writes.entry(index);
+                self.install_values(index, entry.table, entry.record);
+            }
+        }
         self.seal()?;
         let time = self.commit_time()?;
         self.validate(time)?;
@@ -70,6 +79,11 @@ impl<H: Host> Context<H> {
         }
         self.floor = time;
         Ok(time)
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    fn is_planted(&self, bug: Bug) -> bool {
+        self.shared.planted == Some(bug)
     }
 
     /// Locks every cell that will be written.
@@ -128,6 +142,10 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     fn validate(&mut self, time: Timestamp) -> Result<(), Abort> {
         for index in 0..self.reads.len() {
+            #[cfg(feature = "planted-bugs")]
+            if self.is_planted(Bug::SkipValidation) {
+                break;
+            }
             let entry = self.reads[index];
             let t = entry.table.get();
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
@@ -149,6 +167,10 @@ impl<H: Host> Context<H> {
             }
         }
         for index in 0..self.nodes.len() {
+            #[cfg(feature = "planted-bugs")]
+            if self.is_planted(Bug::SkipLeafCheck) {
+                break;
+            }
             let node = self.nodes[index];
             if !holds_until(&node.seen, time, self.order == Some(Order::Logical)) {
                 let conflict = Conflict { rule: "index: phantom", what: What::NodeChanged };

@@ -39,6 +39,8 @@ pub(crate) struct Shared<H: Host> {
     pub room: WaitingRoom,
     pub gate: Gate,
     pub conflicts: Conflicts,
+    #[cfg(feature = "planted-bugs")]
+    pub planted: Option<crate::planted::Bug>,
     /// Dropped before the tables: what is freed then may be of a table.
     pub epochs: Epochs,
     /// Absent records that sessions left behind when they ended.
@@ -245,9 +247,19 @@ pub struct Builder<H: Host = Threads> {
     host: H,
     max_sessions: usize,
     order: Option<Order>,
+    #[cfg(feature = "planted-bugs")]
+    planted: Option<crate::planted::Bug>,
 }
 
 impl<H: Host> Builder<H> {
+    /// Breaks the database on purpose.
+    #[cfg(feature = "planted-bugs")]
+    #[doc(hidden)]
+    pub fn plant(mut self, bug: crate::planted::Bug) -> Self {
+        self.planted = Some(bug);
+        self
+    }
+
     /// How many sessions there can be at the same time, 1 to [`SESSIONS_MAX`]; the default is
     /// [`SESSIONS_DEFAULT`]. Each takes about 1 KiB, and 63 of them a word in every cell of tables
     /// whose readers lock.
@@ -265,7 +277,13 @@ impl<H: Host> Builder<H> {
 
     /// Another host.
     pub fn host<G: Host>(self, host: G) -> Builder<G> {
-        Builder { host, max_sessions: self.max_sessions, order: self.order }
+        Builder {
+            host,
+            max_sessions: self.max_sessions,
+            order: self.order,
+            #[cfg(feature = "planted-bugs")]
+            planted: self.planted,
+        }
     }
 
     /// Builds it.
@@ -285,6 +303,8 @@ impl<H: Host> Builder<H> {
         Ok(Database {
             shared: Arc::new(Shared {
                 id: next_id(),
+                #[cfg(feature = "planted-bugs")]
+                planted: self.planted,
                 host: self.host,
                 slots: Slots::new(slots),
                 room: WaitingRoom::new(),
@@ -314,7 +334,13 @@ impl Database {
 
     /// To build one with other settings.
     pub fn builder() -> Builder {
-        Builder { host: Threads::default(), max_sessions: SESSIONS_DEFAULT, order: None }
+        Builder {
+            host: Threads::default(),
+            max_sessions: SESSIONS_DEFAULT,
+            order: None,
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
+        }
     }
 }
 

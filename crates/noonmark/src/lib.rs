@@ -125,6 +125,8 @@ mod key;
 mod many;
 mod operations;
 pub mod order;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod policy;
 mod protocol;
 mod reclaim;
@@ -148,6 +150,9 @@ pub use database::{
 pub use group::{Field, GROUPS_MAX, Group, HasGroup, Row, RowReader, RowWriter, Size};
 pub use key::{AsKey, KEY_BYTES_MAX, Key, KeyBytes};
 pub use noonmark_core::{Host, Threads, Timestamp, TxnId};
+#[cfg(feature = "planted-bugs")]
+#[doc(hidden)]
+pub use planted::Bug;
 pub use policy::Policy;
 pub use protocol::{Order, Protocol, UnknownProtocol};
 pub use scan::{Scan, SecondaryScan};

@@ -23,7 +23,11 @@ use crate::table::{TableRef, free_record};
 use noonmark_core::{Age, Garbage, Host, Step, Timestamp, Word};
 
 /// From this many records on, a session tries to advance the epoch for their sake.
+#[cfg(not(shuttle))]
 const PATIENCE: usize = 32;
+/// Under shuttle few transactions run: reclaim often enough to be seen.
+#[cfg(shuttle)]
+const PATIENCE: usize = 1;
 /// A session reclaims at most this many after a transaction, so that none pays for many.
 const BATCH: usize = 64;
 

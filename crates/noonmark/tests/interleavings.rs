@@ -6,8 +6,10 @@
 
 mod attack_support;
 
-use attack_support::{Alone, Menu, Numbers, Op, Setup, interleavings, is_explained, run_schedule, told};
-use noonmark::{Database, Granularity, IndexKind, Order, Protocol};
+use attack_support::{
+    Alone, Menu, Model, Numbers, Op, Part, Setup, Txn, interleavings, is_explained, run_schedule, told,
+};
+use noonmark::{Bug, Database, Granularity, IndexKind, Order, Protocol};
 
 /// What came of the transactions of all runs.
 #[derive(Default, Debug)]
@@ -17,12 +19,26 @@ struct Tally {
     begun: u64,
 }
 
+fn run(
+    setup: &Setup,
+    menu: Menu,
+    programs: &[Vec<Op>],
+    schedule: &[u8],
+    bug: Option<Bug>,
+) -> (Model, Vec<Txn>, Model) {
+    let mut builder = Database::builder().max_sessions(programs.len() + 1).host(Alone::default());
+    if let Some(bug) = bug {
+        builder = builder.plant(bug);
+    }
+    let (db, tables, before) = setup.build(builder);
+    let (txns, after) = run_schedule(&db, &tables, programs, schedule, menu.keys);
+    (before, txns, after)
+}
+
 fn attack(setup: &Setup, menu: Menu, programs: &[Vec<Op>], tally: &mut Tally) {
     let lengths: Vec<usize> = programs.iter().map(|p| p.len() + 1).collect();
     interleavings(&lengths, &mut |schedule| {
-        let builder = Database::builder().max_sessions(programs.len() + 1).host(Alone::default());
-        let (db, tables, before) = setup.build(builder);
-        let (txns, after) = run_schedule(&db, &tables, programs, schedule, menu.keys);
+        let (before, txns, after) = run(setup, menu, programs, schedule, None);
         tally.runs += 1;
         tally.begun += programs.len() as u64;
         tally.ended += txns.len() as u64;
@@ -107,5 +123,55 @@ fn every_mix_of_two_protocols() {
         }
         let second = Protocol::ALL[(number + 1) % Protocol::ALL.len()];
         enough(&attack_tables(&[first, second], None, 1, &[2, 2, 1]), &[first, second]);
+    }
+}
+
+/// How many of all interleavings of these programs no serial order explains.
+fn unexplained(protocol: Protocol, programs: &[Vec<Op>], bug: Option<Bug>) -> usize {
+    let setup = Setup::of(&[protocol]);
+    let menu = Menu { tables: 1, keys: 9, scans: true, secondary: false };
+    let lengths: Vec<usize> = programs.iter().map(|p| p.len() + 1).collect();
+    let mut found = 0;
+    interleavings(&lengths, &mut |schedule| {
+        let (before, txns, after) = run(&setup, menu, programs, schedule, bug);
+        found += usize::from(!is_explained(&before, &txns, &after, setup.is_strict()));
+    });
+    found
+}
+
+/// Protocols whose reads are validated; the others lock.
+const VALIDATING: [Protocol; 4] = [Protocol::Occ, Protocol::TicToc, Protocol::Swiss, Protocol::Adaptive];
+
+#[test]
+fn reads_that_are_not_validated_are_found() {
+    // Write skew.
+    let programs = [
+        vec![Op::Get(0, 1, Part::Row), Op::Update(0, 2, Part::Row)],
+        vec![Op::Get(0, 2, Part::Row), Op::Update(0, 1, Part::Row)],
+    ];
+    for protocol in VALIDATING {
+        assert_eq!(unexplained(protocol, &programs, None), 0, "{protocol}");
+        assert!(unexplained(protocol, &programs, Some(Bug::SkipValidation)) > 0, "{protocol}");
+    }
+}
+
+#[test]
+fn leaves_that_are_not_looked_at_again_are_found() {
+    // Two phantoms: each scans what the other inserts.
+    let programs = [vec![Op::Scan(0, 3, 9), Op::Upsert(0, 8)], vec![Op::Scan(0, 3, 9), Op::Upsert(0, 9)]];
+    for &protocol in Protocol::ALL {
+        assert_eq!(unexplained(protocol, &programs, None), 0, "{protocol}");
+        assert!(unexplained(protocol, &programs, Some(Bug::SkipLeafCheck)) > 0, "{protocol}");
+    }
+}
+
+#[test]
+fn values_that_are_installed_without_a_lock_are_found() {
+    let programs = [
+        vec![Op::Get(0, 1, Part::Row), Op::Update(0, 2, Part::Row)],
+        vec![Op::Get(0, 2, Part::Row), Op::Update(0, 1, Part::Row)],
+    ];
+    for protocol in VALIDATING {
+        assert!(unexplained(protocol, &programs, Some(Bug::InstallBeforeLock)) > 0, "{protocol}");
     }
 }

@@ -66,6 +66,32 @@ pub enum Saw {
 
 type Row = (u64, u64);
 
+/// What a row is in the engine: one group inside the record, and one of variable size behind a pointer.
+type Stored = (u64, Vec<u8>);
+
+fn bytes_of(b: u64) -> Vec<u8> {
+    let mut bytes = b.to_le_bytes().to_vec();
+    bytes.truncate(8 - b.leading_zeros() as usize / 8);
+    bytes
+}
+
+fn number_of(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn stored(a: u64, b: u64) -> Stored {
+    (a, bytes_of(b))
+}
+
+fn shown_row((k, row): (u64, Stored)) -> (u8, u64, u64) {
+    let (a, b) = read(row);
+    (k as u8, a, b)
+}
+
+fn read(row: Stored) -> Row {
+    (row.0, number_of(&row.1))
+}
+
 /// The state of all tables.
 pub type Model = BTreeMap<(u8, u8), Row>;
 
@@ -159,7 +185,7 @@ pub fn on_model(model: &mut Model, op: &Op, tag: u64) -> Saw {
 /// One table under attack.
 #[derive(Clone)]
 pub struct Target {
-    pub table: Table<u64, Row>,
+    pub table: Table<u64, Stored>,
     pub by: Option<SecondaryIndex<u16, u64>>,
 }
 
@@ -176,31 +202,35 @@ pub fn on_engine<H: Host>(
             Ok(Saw::Value(tx.get(&table(t).group::<0>(), u64::from(k))?.map(|a| (a, 0))))
         }
         Op::Get(t, k, Part::B) => {
-            Ok(Saw::Value(tx.get(&table(t).group::<1>(), u64::from(k))?.map(|b| (0, b))))
+            Ok(Saw::Value(tx.get(&table(t).group::<1>(), u64::from(k))?.map(|b| (0, number_of(&b)))))
         }
-        Op::Get(t, k, Part::Row) => Ok(Saw::Value(tx.get(table(t), u64::from(k))?)),
+        Op::Get(t, k, Part::Row) => Ok(Saw::Value(tx.get(table(t), u64::from(k))?.map(read))),
         Op::GetMany(t, ref keys) => {
             let keys: Vec<u64> = keys.iter().map(|&k| k.into()).collect();
             let mut values = Vec::new();
-            tx.get_many(table(t), &keys, |_, value| values.push(value))?;
+            tx.get_many(table(t), &keys, |_, value| values.push(value.map(read)))?;
             Ok(Saw::Values(values))
         }
-        Op::Insert(t, k) => Ok(Saw::Was(tx.insert(table(t), u64::from(k), (tag, tag))?)),
-        Op::Upsert(t, k) => tx.upsert(table(t), u64::from(k), (tag, tag)).map(|()| Saw::Nothing),
+        Op::Insert(t, k) => Ok(Saw::Was(tx.insert(table(t), u64::from(k), stored(tag, tag))?)),
+        Op::Upsert(t, k) => tx.upsert(table(t), u64::from(k), stored(tag, tag)).map(|()| Saw::Nothing),
         Op::Write(t, k, Part::A) => Ok(Saw::Was(tx.write(&table(t).group::<0>(), u64::from(k), tag)?)),
-        Op::Write(t, k, Part::B) => Ok(Saw::Was(tx.write(&table(t).group::<1>(), u64::from(k), tag)?)),
-        Op::Write(t, k, Part::Row) => Ok(Saw::Was(tx.write(table(t), u64::from(k), (tag, tag))?)),
+        Op::Write(t, k, Part::B) => {
+            Ok(Saw::Was(tx.write(&table(t).group::<1>(), u64::from(k), bytes_of(tag))?))
+        }
+        Op::Write(t, k, Part::Row) => Ok(Saw::Was(tx.write(table(t), u64::from(k), stored(tag, tag))?)),
         Op::Update(t, k, Part::A) => {
             tx.update(&table(t).group::<0>(), u64::from(k), |a| *a = tagged(*a, tag)).map(|()| Saw::Nothing)
         }
-        Op::Update(t, k, Part::B) => {
-            tx.update(&table(t).group::<1>(), u64::from(k), |b| *b = tagged(*b, tag)).map(|()| Saw::Nothing)
-        }
+        Op::Update(t, k, Part::B) => tx
+            .update(&table(t).group::<1>(), u64::from(k), |b| *b = bytes_of(tagged(number_of(b), tag)))
+            .map(|()| Saw::Nothing),
         Op::Update(t, k, Part::Row) => tx
-            .update(table(t), u64::from(k), |row| *row = (tagged(row.0, tag), tagged(row.1, tag)))
+            .update(table(t), u64::from(k), |row| {
+                *row = stored(tagged(row.0, tag), tagged(number_of(&row.1), tag))
+            })
             .map(|()| Saw::Nothing),
         Op::Apply(t, k, Part::B) => tx
-            .apply(&table(t).group::<1>(), u64::from(k), move |b| *b = tagged(*b, tag))
+            .apply(&table(t).group::<1>(), u64::from(k), move |b| *b = bytes_of(tagged(number_of(b), tag)))
             .map(|()| Saw::Nothing),
         Op::Apply(t, k, _) => tx
             .apply(&table(t).group::<0>(), u64::from(k), move |a| *a = tagged(*a, tag))
@@ -208,11 +238,11 @@ pub fn on_engine<H: Host>(
         Op::Delete(t, k) => Ok(Saw::Was(tx.delete(table(t), u64::from(k))?)),
         Op::Scan(t, low, high) => {
             let rows = tx.range(table(t), u64::from(low)..=u64::from(high)).collect()?;
-            Ok(Saw::Rows(rows.into_iter().map(|(k, (a, b))| (k as u8, a, b)).collect()))
+            Ok(Saw::Rows(rows.into_iter().map(shown_row).collect()))
         }
         Op::ScanDown(t, high, limit) => {
             let scan = tx.range(table(t), ..=u64::from(high)).reverse().limit(limit.into());
-            Ok(Saw::Rows(scan.collect()?.into_iter().map(|(k, (a, b))| (k as u8, a, b)).collect()))
+            Ok(Saw::Rows(scan.collect()?.into_iter().map(shown_row).collect()))
         }
         Op::ScanBy(t) => match &tables[usize::from(t)].by {
             None => Ok(Saw::Nothing),
@@ -281,9 +311,10 @@ impl Setup {
                     .index(self.index)
                     .granularity(self.granularity)
                     .expected_rows(1);
-                let table: Table<u64, Row> = db.create_table(&format!("t{number}"), options).unwrap();
-                let by =
-                    self.secondary.then(|| table.create_index(&db, "by", |_, row| entry_of(*row)).unwrap());
+                let table: Table<u64, Stored> = db.create_table(&format!("t{number}"), options).unwrap();
+                let by = self.secondary.then(|| {
+                    table.create_index(&db, "by", |_, row| entry_of((0, number_of(&row.1)))).unwrap()
+                });
                 Target { table, by }
             })
             .collect();
@@ -314,7 +345,7 @@ pub fn state_of<H: Host>(session: &mut Session<H>, tables: &[Target], keys: u8) 
             for (t, target) in tables.iter().enumerate() {
                 for k in 0..=keys {
                     if let Some(row) = tx.get(&target.table, u64::from(k))? {
-                        model.insert((t as u8, k), row);
+                        model.insert((t as u8, k), read(row));
                     }
                 }
                 if target.by.is_some() {

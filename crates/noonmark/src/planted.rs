@@ -1,0 +1,16 @@
+//! Bugs to plant: the engine broken on purpose.
+//!
+//! A checker that has never found anything may be one that cannot. Tests plant one of these, run what
+//! they run otherwise, and expect that it is found. Only with the feature `planted-bugs`, which nothing but
+//! the engine's own tests turns on; without it there is no trace of this in the program.
+
+/// A way in which the engine is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// What was read is not looked at again.
+    SkipValidation,
+    /// What index nodes did not hold is not looked at again.
+    SkipLeafCheck,
+    /// Values are written before their cells are locked.
+    InstallBeforeLock,
+}
