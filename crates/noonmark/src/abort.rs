@@ -26,6 +26,7 @@ impl TableInfo {
     pub(crate) fn place(&self, key: &[u8], cell: Option<usize>) -> String {
         let key = (self.show_key)(key);
         match cell {
+            _ if key.is_empty() => self.name.clone(),
             Some(cell) if !self.coarse && self.groups.len() > 1 => {
                 format!("{}[{key}].{}", self.name, self.groups.get(cell).unwrap_or(&"?"))
             }
@@ -218,7 +219,7 @@ impl fmt::Display for Abort {
         let inner = &*self.0;
         match (&inner.table, inner.cause) {
             (Some(info), Some(Cause { what: Explained::NodeChanged, .. })) => {
-                write!(f, "{}, near key {}: ", info.name, (info.show_key)(&inner.key))?;
+                write!(f, "{}, near: ", info.place(&inner.key, None))?;
             }
             (Some(info), _) => write!(f, "{}: ", info.place(&inner.key, inner.cell))?,
             (None, _) => {}

@@ -528,6 +528,8 @@ fn next_id() -> u64 {
 pub(crate) fn show_key<K: Key>(bytes: &[u8]) -> String {
     match K::read(bytes) {
         Some(key) => format!("{key:?}"),
+        // A scan from the beginning that found nothing has no key to name.
+        None if bytes.is_empty() => String::new(),
         None => format!("{bytes:02x?}"),
     }
 }
