@@ -143,6 +143,10 @@ pub struct Bench {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
 
+    /// Transactions in each run, all threads together; without --seconds a run ends only after them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub transactions: Option<u64>,
+
     /// Seed of all random choices that the workload makes
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,

@@ -35,7 +35,12 @@ pub struct RunSpec {
     pub updates: Updates,
     pub access: Access,
     pub threads: usize,
+    /// With a limit of transactions and none of time: a guess, for the display.
     pub seconds: f64,
+    /// Whether the run ends when the seconds are over.
+    pub timed: bool,
+    /// Transactions after which it ends.
+    pub transactions: Option<u64>,
     pub warm_up_s: f64,
     pub seed: u64,
     pub rows: Option<u64>,
@@ -77,6 +82,8 @@ pub fn runs(workload: Workload, args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         access: Access::OneByOne,
         threads: 1,
         seconds,
+        timed: args.seconds.is_some() || args.transactions.is_none(),
+        transactions: args.transactions,
         warm_up_s: WARM_UP_MAX_S.min(seconds / 2.0),
         seed: args.seed,
         rows: args.rows,

@@ -49,7 +49,7 @@ fn translated(run: &RunSpec) -> Result<Spec, Failure> {
     let protocol = run.protocol.parse().map_err(failure)?;
     Ok(Spec {
         threads: run.threads,
-        length: Length::seconds(run.seconds),
+        length: Length { seconds: run.timed.then_some(run.seconds), transactions: run.transactions },
         warm_up_s: run.warm_up_s,
         groups: match run.groups {
             Groups::Coarse => Granularity::Coarse,

@@ -60,6 +60,8 @@ pub fn runs(args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         access: Access::OneByOne,
         threads: 1,
         seconds: args.seconds.unwrap_or(SECONDS_MAX),
+        timed: true,
+        transactions: None,
         warm_up_s: WARM_UP_S,
         seed: args.seed,
         rows: None,
@@ -118,6 +120,7 @@ fn refuse_what_needs_a_workload(args: &Bench) -> Result<(), Failure> {
         ("-p", !args.property.is_empty()),
         ("-P", args.properties.is_some()),
         ("--allocations", args.allocations),
+        ("--transactions", args.transactions.is_some()),
         ("--history", args.history.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {

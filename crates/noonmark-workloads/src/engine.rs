@@ -229,6 +229,11 @@ macro_rules! rows {
             }
 
             #[inline(always)]
+            fn prefetch(&self, tx: &mut Transaction<'_>, keys: &[$key]) {
+                tx.prefetch(self, keys);
+            }
+
+            #[inline(always)]
             fn get_many(
                 &self,
                 tx: &mut Transaction<'_>,

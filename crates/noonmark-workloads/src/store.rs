@@ -330,6 +330,12 @@ pub trait Rows<S: Store>: Clone + Send + Sync + 'static {
     /// Overwrites without reading; `false` when the row is absent.
     fn write(&self, tx: &mut S::Txn<'_>, key: &Self::Key, value: Self::Value) -> Result<bool, S::Abort>;
 
+    /// Says that rows will be read or changed soon: brings them near, if the store can, and reads
+    /// nothing.
+    fn prefetch(&self, tx: &mut S::Txn<'_>, keys: &[Self::Key]) {
+        let _ = (tx, keys);
+    }
+
     /// Reads rows whose keys are known together.
     fn get_many(
         &self,

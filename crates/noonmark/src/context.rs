@@ -107,6 +107,8 @@ pub(crate) struct Context<H: Host> {
     pub row: Vec<u64>,
     /// A value that commit-time updates are applied to.
     pub value: Vec<u8>,
+    /// The words of a group that is read only now, though its cell is written already.
+    pub words: Vec<u64>,
     /// What keys that are known together were found at.
     pub lookups: Vec<Lookup>,
     pub limbo: Limbo,
@@ -142,6 +144,7 @@ impl<H: Host> Context<H> {
             floor: Timestamp::ZERO,
             row: Vec::new(),
             value: Vec::new(),
+            words: Vec::new(),
             lookups: Vec::new(),
             limbo: Limbo::new(),
             reclaim: VecDeque::new(),

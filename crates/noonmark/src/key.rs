@@ -85,6 +85,14 @@ pub trait Key: Clone + std::fmt::Debug + 'static {
     /// Adds the bytes of a key that stands alone.
     fn write(&self, out: &mut KeyBytes);
 
+    /// Calls `f` with the bytes of a key that stands alone. Integers and arrays do without a buffer.
+    #[inline(always)]
+    fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+        let mut bytes = KeyBytes::new();
+        self.write(&mut bytes);
+        f(bytes.as_slice())
+    }
+
     /// Adds the bytes of a key that something else follows; nothing after them may change how they
     /// compare.
     #[inline(always)]
@@ -107,6 +115,14 @@ pub trait Key: Clone + std::fmt::Debug + 'static {
 pub trait AsKey<K: Key> {
     /// Adds the key's bytes.
     fn write_key(&self, out: &mut KeyBytes);
+
+    /// Calls `f` with the key's bytes.
+    #[inline(always)]
+    fn with_key<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+        let mut bytes = KeyBytes::new();
+        self.write_key(&mut bytes);
+        f(bytes.as_slice())
+    }
 }
 
 impl<K: Key> AsKey<K> for K {
@@ -114,12 +130,20 @@ impl<K: Key> AsKey<K> for K {
     fn write_key(&self, out: &mut KeyBytes) {
         self.write(out);
     }
+    #[inline(always)]
+    fn with_key<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+        self.with_bytes(f)
+    }
 }
 
 impl<K: Key> AsKey<K> for &K {
     #[inline(always)]
     fn write_key(&self, out: &mut KeyBytes) {
         (**self).write(out);
+    }
+    #[inline(always)]
+    fn with_key<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+        (**self).with_bytes(f)
     }
 }
 
@@ -146,6 +170,10 @@ macro_rules! unsigned {
                 out.push(&self.to_be_bytes());
             }
             #[inline(always)]
+            fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+                f(&self.to_be_bytes())
+            }
+            #[inline(always)]
             fn read(bytes: &[u8]) -> Option<Self> {
                 Some(<$t>::from_be_bytes(bytes.try_into().ok()?))
             }
@@ -162,6 +190,10 @@ macro_rules! signed {
             fn write(&self, out: &mut KeyBytes) {
                 // Turning the sign bit over puts the negative ones first.
                 out.push(&(*self as $u ^ <$t>::MIN as $u).to_be_bytes());
+            }
+            #[inline(always)]
+            fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+                f(&(*self as $u ^ <$t>::MIN as $u).to_be_bytes())
             }
             #[inline(always)]
             fn read(bytes: &[u8]) -> Option<Self> {
@@ -193,6 +225,10 @@ impl<const N: usize> Key for [u8; N] {
     #[inline(always)]
     fn write(&self, out: &mut KeyBytes) {
         out.push(self);
+    }
+    #[inline(always)]
+    fn with_bytes<T>(&self, f: impl FnOnce(&[u8]) -> T) -> T {
+        f(self)
     }
     #[inline(always)]
     fn read(bytes: &[u8]) -> Option<Self> {

@@ -180,7 +180,8 @@ impl<H: Host> Context<H> {
         let place = Place { table, record: entry.record, at: entry.at };
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-        let mut words = [0u64; crate::record::INLINE_BYTES_MAX / 8];
+        let mut words = std::mem::take(&mut self.words);
+        words.resize(words.len().max(group_layout.words), 0);
         let mut hold = entry.hold;
         let answer = with_protocol!(t.protocol, P => self.asker().ask(place, |me| {
             P::update(me, view, &mut hold, || {
@@ -213,6 +214,7 @@ impl<H: Host> Context<H> {
         } else {
             value.extend_from_slice(&crate::record::as_bytes(&words)[..group_layout.bytes]);
         }
+        self.words = words;
         for change in self.writes.changes(index).filter(|c| c.group == group as u32) {
             self.writes.apply(change, &mut value);
         }

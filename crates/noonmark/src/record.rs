@@ -192,8 +192,8 @@ impl RecordPtr {
     }
 
     fn block(bytes: usize) -> Block {
-        // On a cache line of its own, unless it is so small that several share one.
-        let align = if bytes > 32 { 64 } else { 16 };
+        // On cache lines of its own, unless it is so small that several share one.
+        let (bytes, align) = if bytes > 32 { (bytes.next_multiple_of(64), 64) } else { (bytes, 16) };
         Block::from_size_align(bytes, align).unwrap_or_else(|_| Block::new::<u128>())
     }
 

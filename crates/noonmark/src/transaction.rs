@@ -69,8 +69,7 @@ impl<'s, H: Host> Transaction<'s, H> {
     #[inline]
     pub fn get<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<Option<T::Value>, Abort> {
         self.context.check(target.core())?;
-        let key = KeyBytes::of(&key);
-        self.get_bytes(target, key.as_slice())
+        key.with_key(|key| self.get_bytes(target, key))
     }
 
     #[inline(always)]
@@ -91,11 +90,10 @@ impl<'s, H: Host> Transaction<'s, H> {
     #[inline]
     pub fn need<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<T::Value, Abort> {
         self.context.check(target.core())?;
-        let key = KeyBytes::of(&key);
-        match self.get_bytes(target, key.as_slice())? {
+        key.with_key(|key| match self.get_bytes(target, key)? {
             Some(value) => Ok(value),
-            None => Err(self.missing(target, key.as_slice())),
-        }
+            None => Err(self.missing(target, key)),
+        })
     }
 
     /// That a row is missing is told only if it is so in a state that a serial execution could see.
@@ -119,12 +117,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         change: impl FnOnce(&mut T::Value),
     ) -> Result<(), Abort> {
         self.context.check(target.core())?;
-        let key = KeyBytes::of(&key);
-        if self.update_bytes(target, key.as_slice(), change)? {
-            Ok(())
-        } else {
-            Err(self.missing(target, key.as_slice()))
-        }
+        key.with_key(|key| self.update_or_miss(target, key, change))
     }
 
     #[inline(always)]
@@ -171,9 +164,10 @@ impl<'s, H: Host> Transaction<'s, H> {
         value: T::Value,
     ) -> Result<bool, Abort> {
         self.context.check(target.core())?;
-        let key = KeyBytes::of(&key);
         let table = TableRef::new(target.core());
-        self.context.write_groups(table, key.as_slice(), target.groups(), |writer| value.encode_row(writer))
+        key.with_key(|key| {
+            self.context.write_groups(table, key, target.groups(), |writer| value.encode_row(writer))
+        })
     }
 
     /// Inserts a row. False, and nothing is written, if there is one under the key.
@@ -187,8 +181,8 @@ impl<'s, H: Host> Transaction<'s, H> {
         row: R,
     ) -> Result<bool, Abort> {
         self.context.check(table.core())?;
-        let key = KeyBytes::of(&key);
-        self.context.insert_row(TableRef::new(table.core()), key.as_slice(), &row, false)
+        let core = TableRef::new(table.core());
+        key.with_key(|key| self.context.insert_row(core, key, &row, false))
     }
 
     /// Writes a row, whether there is one under the key or not, without reading it.
@@ -202,8 +196,8 @@ impl<'s, H: Host> Transaction<'s, H> {
         row: R,
     ) -> Result<(), Abort> {
         self.context.check(table.core())?;
-        let key = KeyBytes::of(&key);
-        self.context.insert_row(TableRef::new(table.core()), key.as_slice(), &row, true).map(|_| ())
+        let core = TableRef::new(table.core());
+        key.with_key(|key| self.context.insert_row(core, key, &row, true)).map(|_| ())
     }
 
     /// Deletes a row. False if there was none.
@@ -212,8 +206,8 @@ impl<'s, H: Host> Transaction<'s, H> {
     /// An [`Abort`] that explains itself.
     pub fn delete<K: Key, R: Row>(&mut self, table: &Table<K, R>, key: impl AsKey<K>) -> Result<bool, Abort> {
         self.context.check(table.core())?;
-        let key = KeyBytes::of(&key);
-        self.context.delete_row(TableRef::new(table.core()), key.as_slice())
+        let core = TableRef::new(table.core());
+        key.with_key(|key| self.context.delete_row(core, key))
     }
 
     /// The values under keys that are known together, in their order, each given to `visit` with its
@@ -240,6 +234,24 @@ impl<'s, H: Host> Transaction<'s, H> {
             self.context.lookups = found.lookups;
         }
         Ok(())
+    }
+
+    /// Says which rows the transaction will touch: looks the keys up together and begins to bring what is
+    /// found into the cache. Reads nothing; only the operations that follow do, and find it near.
+    ///
+    /// For keys that are known ahead but are read and changed in turn, or group by group. Where one
+    /// [`Transaction::get_many`] or [`Transaction::update_many`] has them all, it is of no use.
+    pub fn prefetch<T: Target>(&mut self, target: &T, keys: &[T::Key]) {
+        if self.context.check(target.core()).is_err() {
+            // The operation that follows says so.
+            return;
+        }
+        for keys in keys.chunks(crate::many::BATCH) {
+            let buffer = std::mem::take(&mut self.context.lookups);
+            let table = TableRef::new(target.core());
+            let found = crate::many::look_up(table.get(), keys, target.groups(), buffer);
+            self.context.lookups = found.lookups;
+        }
     }
 
     #[inline(always)]
@@ -326,6 +338,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         Ok(())
     }
 
+    #[inline(always)]
     fn update_or_miss<T: Target>(
         &mut self,
         target: &T,

@@ -54,7 +54,7 @@ impl FieldRow for Vec<u8> {
 }
 
 /// Bytes of random text that values are cut from.
-const POOL_BYTES: usize = 1 << 20;
+const POOL_BYTES: usize = 1 << 14;
 
 /// Which rows have been inserted.
 #[derive(Debug)]

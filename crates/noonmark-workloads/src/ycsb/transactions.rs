@@ -168,6 +168,11 @@ pub trait Shape<S: Store>: Send + Sync + Sized {
     /// The handles for a table.
     fn new(store: &S, table: &S::Table<u64, Self::Row>) -> Self;
 
+    /// Says which rows the transaction will touch, where they are asked for in several parts.
+    fn prefetch(&self, tx: &mut S::Txn<'_>, keys: &[u64]) {
+        let _ = (tx, keys);
+    }
+
     /// The group that a column is in.
     fn group_of(column: u16) -> usize;
 
@@ -211,6 +216,7 @@ pub type HalfRow = [[u8; 10]; 5];
 
 /// [Granularity §3.3, §3.4]: ten columns of ten bytes; the even ones are one group, the odd ones another.
 pub struct EvenOddRows<S: Store> {
+    rows: S::Table<u64, (HalfRow, HalfRow)>,
     even: S::Group<u64, (HalfRow, HalfRow), 0>,
     odd: S::Group<u64, (HalfRow, HalfRow), 1>,
 }
@@ -235,7 +241,12 @@ impl<S: Store> Shape<S> for EvenOddRows<S> {
     const GROUPS: usize = 2;
 
     fn new(store: &S, table: &S::Table<u64, Self::Row>) -> Self {
-        EvenOddRows { even: store.group(table), odd: store.group(table) }
+        EvenOddRows { rows: table.clone(), even: store.group(table), odd: store.group(table) }
+    }
+
+    #[inline]
+    fn prefetch(&self, tx: &mut S::Txn<'_>, keys: &[u64]) {
+        self.rows.prefetch(tx, keys);
     }
 
     #[inline(always)]
@@ -404,7 +415,7 @@ impl<S: Store> Shape<S> for DynamicRows<S> {
 }
 
 /// Bytes of random text that values are cut from.
-const POOL_BYTES: usize = 1 << 20;
+const POOL_BYTES: usize = 1 << 14;
 
 #[derive(Clone, Copy)]
 struct Op {
@@ -621,6 +632,7 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
                 let writes = usize::from(ends[H::GROUPS - 1]) < keys.len();
                 let scope = if writes { &self.writes } else { &self.reads };
                 session.run(scope, |tx| {
+                    self.shape.prefetch(tx, keys);
                     let mut start = 0;
                     for (part, end) in ends.iter().enumerate() {
                         let range = start..usize::from(*end);
