@@ -84,6 +84,35 @@ fn a_reclaimed_row_is_not_absent_before_its_deletion() {
     assert!(!circle, "{a1:?} {a2:?} {r:?}");
 }
 
+/// Who saw a key absent at some time comes before whoever inserts it, also if its record leaves the index
+/// in between: the node remembers.
+#[test]
+fn a_reclaimed_row_is_inserted_after_those_who_saw_it_absent() {
+    for index in [IndexKind::Hash, IndexKind::Ordered] {
+        let db = alone(4).order(Order::Logical).build().unwrap();
+        let options = || TableOptions::new().protocol(Protocol::TicToc).index(index);
+        let table: Table<u64, u64> = db.create_table("table", options()).unwrap();
+        let other: Table<u64, u64> = db.create_table("other", options()).unwrap();
+        let [mut early, mut late, mut reclaiming] = std::array::from_fn(|_| db.session().unwrap());
+        reclaiming.transact(|tx| tx.insert(&table, 1, 0)).unwrap();
+        reclaiming.transact(|tx| tx.delete(&table, 1)).unwrap();
+        late.transact(|tx| tx.insert(&other, 1, 0)).unwrap();
+        for _ in 0..50 {
+            late.transact(|tx| tx.write(&other, 1, 0)).unwrap();
+        }
+        let mut reading = late.begin();
+        assert_eq!(reading.get(&table, 1).unwrap(), None);
+        let seen_absent = reading.commit().unwrap().time;
+        // The record goes, and with it what it knew.
+        let other: Table<u64, u64> = db.create_table("more", options()).unwrap();
+        churn(&mut reclaiming, &other, 0..200);
+        let mut inserting = early.begin();
+        assert!(inserting.insert(&table, 1, 1).unwrap());
+        let inserted = inserting.commit().unwrap().time;
+        assert!(inserted > seen_absent, "{index:?}: {inserted} after {seen_absent}");
+    }
+}
+
 fn table_of(db: &Database<Alone>, protocol: Protocol) -> Table<u64, u64> {
     db.create_table(protocol.name(), TableOptions::new().protocol(protocol)).unwrap()
 }

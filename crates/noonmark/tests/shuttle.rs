@@ -102,7 +102,8 @@ impl Play {
                         });
                         let committed = outcome.is_ok();
                         assert!(!matches!(outcome, Err(Ended::Abort)), "nothing makes it give up");
-                        let txn = Txn { session: thread, steps, committed, began, ended: now(&clock) };
+                        let txn =
+                            Txn { session: thread, steps, committed, time: None, began, ended: now(&clock) };
                         ended.lock().unwrap().push(txn);
                     }
                 })

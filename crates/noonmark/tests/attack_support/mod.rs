@@ -12,7 +12,7 @@
 
 use noonmark::{
     Abort, AbortKind, Builder, Database, Granularity, Host, IndexKind, Order, Protocol, SecondaryIndex,
-    Session, Table, TableOptions, Transaction,
+    Session, Table, TableOptions, Timestamp, Transaction,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -102,6 +102,8 @@ pub struct Txn {
     pub steps: Vec<(Op, u64, Saw)>,
     /// Whether it committed; otherwise it only observed (it found a row missing, or called itself off).
     pub committed: bool,
+    /// Its commit time, where that is its place in the serial order.
+    pub time: Option<Timestamp>,
     /// When it began and ended, on one clock.
     pub began: u64,
     pub ended: u64,
@@ -364,7 +366,7 @@ pub fn state_of<H: Host>(session: &mut Session<H>, tables: &[Target], keys: u8) 
 }
 
 /// Whether some serial order explains all that was seen, and the state at the end: in the order of each
-/// session, and of real time if `strict`.
+/// session, of commit times where they are known, and of real time if `strict`.
 pub fn is_explained(before: &Model, txns: &[Txn], after: &Model, strict: bool) -> bool {
     fn search(
         txns: &[Txn],
@@ -385,7 +387,8 @@ pub fn is_explained(before: &Model, txns: &[Txn], after: &Model, strict: bool) -
                 continue;
             }
             for (other, earlier) in txns.iter().enumerate() {
-                let before = earlier.ended < txn.began && (strict || earlier.session == txn.session);
+                let before = earlier.ended < txn.began && (strict || earlier.session == txn.session)
+                    || earlier.time.zip(txn.time).is_some_and(|(earlier, this)| earlier < this);
                 if before && done & 1 << other == 0 {
                     continue 'next;
                 }
@@ -484,7 +487,7 @@ pub fn run_schedule<H: Host>(
     let mut idle: Vec<Option<&mut Session<H>>> = sessions.iter_mut().map(Some).collect();
     let mut open: Vec<Option<Transaction<'_, H>>> = programs.iter().map(|_| None).collect();
     let mut txns: Vec<Txn> = (0..programs.len())
-        .map(|session| Txn { session, steps: Vec::new(), committed: false, began: 0, ended: 0 })
+        .map(|session| Txn { session, steps: Vec::new(), committed: false, time: None, began: 0, ended: 0 })
         .collect();
     let mut next = vec![0; programs.len()];
     let mut ended = vec![false; programs.len()];
@@ -512,9 +515,10 @@ pub fn run_schedule<H: Host>(
                 }
                 Err(_) => open[who] = None,
             }
-        } else if open[who].take().is_some_and(|tx| tx.commit().is_ok()) {
+        } else if let Some(Ok(commit)) = open[who].take().map(Transaction::commit) {
             ended[who] = true;
             txns[who].committed = true;
+            txns[who].time = (db.order() == Some(Order::Logical)).then_some(commit.time);
             txns[who].ended = now as u64;
         }
     }
