@@ -73,8 +73,29 @@ pub struct Epochs {
     global: CachePadded<AtomicU64>,
     /// The epoch that each slot is pinned to, or [`FREE`].
     pinned: Box<[CachePadded<AtomicU64>]>,
-    /// What sessions that ended left behind, with its epoch.
-    orphans: Mutex<Vec<(u64, Garbage)>>,
+    orphans: Mutex<Orphans>,
+}
+
+/// What sessions that ended left behind.
+#[derive(Debug, Default)]
+struct Orphans {
+    /// With the epochs in which it was retired, in no order.
+    garbage: Vec<(u64, Garbage)>,
+    /// The last epoch in which it was looked through: before the next one, not again.
+    looked_in: u64,
+    /// What was left since somebody who left tried to advance the epoch.
+    since_advance: usize,
+}
+
+impl Orphans {
+    /// Takes out what may be freed in this epoch.
+    fn take_old(&mut self, now: u64) -> Vec<(u64, Garbage)> {
+        if now <= self.looked_in {
+            return Vec::new();
+        }
+        self.looked_in = now;
+        self.garbage.extract_if(.., |(epoch, _)| *epoch + 2 <= now).collect()
+    }
 }
 
 impl Epochs {
@@ -83,7 +104,7 @@ impl Epochs {
         Epochs {
             global: CachePadded(AtomicU64::new(1)),
             pinned: (0..slots).map(|_| CachePadded(AtomicU64::new(FREE))).collect(),
-            orphans: Mutex::new(Vec::new()),
+            orphans: Mutex::new(Orphans::default()),
         }
     }
 
@@ -143,7 +164,7 @@ impl Epochs {
 impl Drop for Epochs {
     fn drop(&mut self) {
         let orphans = self.orphans.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for (_, garbage) in orphans.drain(..) {
+        for (_, garbage) in orphans.garbage.drain(..) {
             garbage.free();
         }
     }
@@ -186,17 +207,18 @@ impl Limbo {
         }
     }
 
-    /// Frees what is old enough, and takes over what ended sessions left.
+    /// Frees what is old enough, also of what ended sessions left.
     pub fn collect(&mut self, epochs: &Epochs) {
         self.since_collect = 0;
         let now = epochs.try_advance();
-        if let Ok(mut orphans) = epochs.orphans.try_lock() {
-            // Retired anew: later than need be, and in order. The epoch is read under the lock: it is
-            // then no earlier than that of any orphan. `now` may be, if the epoch has moved since.
-            let anew = epochs.global.load(Ordering::Relaxed);
-            for (_, garbage) in orphans.drain(..) {
-                self.retired.push_back((anew, garbage));
-            }
+        // What was left keeps the epochs in which it was retired: a younger one would hold it up, for ever
+        // if sessions end as fast as the epoch moves. The lock orders its retirement before this.
+        let old = match epochs.orphans.try_lock() {
+            Ok(mut orphans) => orphans.take_old(now),
+            Err(_) => Vec::new(),
+        };
+        for (_, garbage) in old {
+            garbage.free();
         }
         while self.retired.front().is_some_and(|(epoch, _)| epoch + 2 <= now) {
             if let Some((_, garbage)) = self.retired.pop_front() {
@@ -205,10 +227,23 @@ impl Limbo {
         }
     }
 
-    /// Leaves everything to the sessions that remain, or to the end of the database.
+    /// Leaves everything to other sessions, or to the end of the database. Now and then frees what others have
+    /// left: there may be no session that lasts for long.
     pub fn abandon(&mut self, epochs: &Epochs) {
+        if self.retired.is_empty() {
+            return;
+        }
         let mut orphans = epochs.orphans.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        orphans.extend(self.retired.drain(..));
+        orphans.since_advance += self.retired.len();
+        orphans.garbage.extend(self.retired.drain(..));
+        if orphans.since_advance >= COLLECT_EVERY {
+            orphans.since_advance = 0;
+            let old = orphans.take_old(epochs.try_advance());
+            drop(orphans);
+            for (_, garbage) in old {
+                garbage.free();
+            }
+        }
     }
 }
 
@@ -286,10 +321,33 @@ mod tests {
         ended.retire(&epochs, counted(&freed));
         ended.abandon(&epochs);
         limbo.collect(&epochs);
-        assert_eq!((limbo.len(), freed.load(Ordering::Relaxed)), (1, 0));
+        assert_eq!(freed.load(Ordering::Relaxed), 0);
         limbo.collect(&epochs);
-        limbo.collect(&epochs);
-        assert_eq!((limbo.len(), freed.load(Ordering::Relaxed)), (0, 1));
+        assert_eq!(freed.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn those_who_leave_free_what_others_left() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let epochs = Epochs::new(1);
+        const LEFT: usize = 100 * COLLECT_EVERY;
+        let leave = || {
+            let mut limbo = Limbo::new();
+            limbo.retire(&epochs, counted(&freed));
+            limbo.abandon(&epochs);
+        };
+        (0..LEFT).for_each(|_| leave());
+        let held = LEFT - freed.load(Ordering::Relaxed);
+        assert!(held <= 4 * COLLECT_EVERY, "{held} wait to be freed");
+        // What cannot be freed is kept.
+        epochs.pin(slot(0));
+        let before = freed.load(Ordering::Relaxed);
+        (0..LEFT).for_each(|_| leave());
+        assert!(freed.load(Ordering::Relaxed) - before <= 4 * COLLECT_EVERY);
+        epochs.unpin(slot(0));
+        (0..3 * LEFT).for_each(|_| leave());
+        let held = 5 * LEFT - freed.load(Ordering::Relaxed);
+        assert!(held <= 4 * COLLECT_EVERY, "{held} wait to be freed");
     }
 
     #[test]

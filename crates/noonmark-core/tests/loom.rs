@@ -707,11 +707,10 @@ fn what_is_found_under_a_stale_pin_stays() {
     });
 }
 
-/// What an ended session leaves behind waits as long as everything else, also if whoever takes it over
+/// What an ended session leaves behind waits as long as everything else, also if whoever frees it
 /// has an old idea of the epoch. At most three preemptions.
 ///
-/// *Planted*: a grace of one epoch; `collect` retiring orphans with the epoch that `try_advance`
-/// answered, before it took the lock.
+/// *Planted*: a grace of one epoch.
 #[test]
 fn orphans_wait_as_long_as_others() {
     check_both_ways(Some(3), || {

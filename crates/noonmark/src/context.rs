@@ -375,7 +375,7 @@ impl<H: Host> Context<H> {
 impl<H: Host> Drop for Context<H> {
     fn drop(&mut self) {
         self.roll_back();
-        self.shared.adopt_reclaim(&mut self.reclaim);
+        self.leave_reclaim();
         self.limbo.abandon(&self.shared.epochs);
         self.shared.return_slot(self.slot);
     }

@@ -44,7 +44,7 @@ pub(crate) struct Shared<H: Host> {
     /// Dropped before the tables: what is freed then may be of a table.
     pub epochs: Epochs,
     /// Absent records that sessions left behind when they ended.
-    reclaim: Mutex<Vec<(TableRef, RecordPtr)>>,
+    reclaim: Mutex<VecDeque<(u64, TableRef, RecordPtr)>>,
     catalog: Mutex<Catalog>,
     /// The order: see [`crate::order`]. Changes once, under the lock of the catalog.
     order: AtomicU32,
@@ -140,19 +140,18 @@ impl<H: Host> Shared<H> {
         self.room.wake(WaitFor::release_of(&self.slots));
     }
 
-    /// Takes over the absent records of a session that ends.
-    pub(crate) fn adopt_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>) {
-        if !queue.is_empty() {
-            let mut orphans = self.reclaim.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            orphans.extend(queue.drain(..).map(|(_, table, record)| (table, record)));
-        }
+    /// Takes over the absent records of a session that ends; how many there are now of such sessions.
+    pub(crate) fn adopt_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>) -> usize {
+        let mut orphans = self.reclaim.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        orphans.append(queue);
+        orphans.len()
     }
 
-    /// Gives the absent records of ended sessions to one that goes on.
-    pub(crate) fn give_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>) {
+    /// Gives at most so many of the absent records of ended sessions, the oldest, to another.
+    pub(crate) fn give_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>, most: usize) {
         if let Ok(mut orphans) = self.reclaim.try_lock() {
-            let epoch = self.epochs.current();
-            queue.extend(orphans.drain(..).map(|(table, record)| (epoch, table, record)));
+            let count = most.min(orphans.len());
+            queue.extend(orphans.drain(..count));
         }
     }
 }
@@ -311,7 +310,7 @@ impl<H: Host> Builder<H> {
                 gate: Gate::default(),
                 conflicts: Conflicts::new(slots),
                 epochs: Epochs::new(slots),
-                reclaim: Mutex::new(Vec::new()),
+                reclaim: Mutex::new(VecDeque::new()),
                 catalog: Mutex::new(Catalog { tables: Vec::new(), order: self.order }),
                 order: AtomicU32::new(order),
                 has_ages: AtomicBool::new(false),

@@ -50,7 +50,7 @@ impl<H: Host> Context<H> {
     pub(crate) fn reclaim_some(&mut self) {
         if self.reclaim.len() >= PATIENCE {
             self.limbo.collect(&self.shared.epochs);
-            self.shared.give_reclaim(&mut self.reclaim);
+            self.shared.give_reclaim(&mut self.reclaim, usize::MAX);
         }
         for _ in 0..BATCH {
             match self.reclaim.front() {
@@ -60,6 +60,28 @@ impl<H: Host> Context<H> {
                 }
                 _ => break,
             }
+        }
+    }
+
+    /// Leaves what is queued to those who go on; when much has been left, reclaims some of it, since there may
+    /// be nobody who goes on for long. For a session that ends.
+    pub(crate) fn leave_reclaim(&mut self) {
+        if self.reclaim.is_empty() {
+            return;
+        }
+        let left = self.shared.adopt_reclaim(&mut self.reclaim);
+        if left >= PATIENCE && !std::thread::panicking() {
+            self.limbo.collect(&self.shared.epochs);
+            self.shared.give_reclaim(&mut self.reclaim, BATCH);
+            for _ in 0..self.reclaim.len() {
+                let Some((epoch, table, record)) = self.reclaim.pop_front() else { break };
+                if epoch + 2 <= self.shared.epochs.current() {
+                    self.reclaim_one(table, record);
+                } else {
+                    self.reclaim.push_back((epoch, table, record));
+                }
+            }
+            self.shared.adopt_reclaim(&mut self.reclaim);
         }
     }
 
