@@ -3,7 +3,7 @@
 //!     cargo run --release -p noonmark --example soak -- [MINUTES]
 //!
 //! Two threads take the oldest order of a queue and add one at its end, with values of different lengths; two
-//! delete and insert rows under random keys of a hash table, and one runs each transaction in a session of its
+//! delete and insert rows under random keys of a hash table, one of them with each transaction in a session of its
 //! own. Every few seconds it prints the resident memory and how many rounds there have been. It fails (exit
 //! status 1) if the most that was resident in the last four fifths of the time is more than 10 % and 8 MiB above the
 //! most in the first fifth: what the allocator is still learning to reuse is allowed for, a leak is not.

@@ -462,16 +462,15 @@ fn transactions_on_rows_of_fixed_size_allocate_nothing() {
                     session.transact(|tx| tx.insert(&table, key, row.clone())).unwrap();
                 }
                 let mut sum = 0;
-                let mut none =
-                    |what: &str, body: &mut dyn FnMut(&mut Tx<'_>, &[u64]) -> Result<(), Abort>| {
-                        let mut dice = Dice(3);
-                        let count = allocations_of(|_| {
-                            let keys: [u64; 20] = std::array::from_fn(|_| dice.below(KEYS));
-                            session.transact(|tx| body(tx, &keys)).unwrap();
-                        });
-                        let where_ = format!("{what}, {protocol} {index:?} {granularity:?}");
-                        assert_eq!(count, 0, "{where_}: allocations in 1000 transactions of 20 operations");
-                    };
+                let mut none = |what: &str, body: &mut Body<'_>| {
+                    let mut dice = Dice(3);
+                    let count = allocations_of(|_| {
+                        let keys: [u64; 20] = std::array::from_fn(|_| dice.below(KEYS));
+                        session.transact(|tx| body(tx, &keys)).unwrap();
+                    });
+                    let where_ = format!("{what}, {protocol} {index:?} {granularity:?}");
+                    assert_eq!(count, 0, "{where_}: allocations in 1000 transactions of 20 operations");
+                };
                 none("get", &mut |tx, keys| {
                     keys.iter().try_for_each(|key| tx.need(&table, key).map(|row| sum += row.0.cents))
                 });
@@ -493,7 +492,9 @@ fn transactions_on_rows_of_fixed_size_allocate_nothing() {
                 none("add at commit", &mut |tx, keys| {
                     keys.iter().try_for_each(|key| tx.add(&balance, key, |b| &mut b.cents, 1))
                 });
-                none("get together", &mut |tx, keys| tx.get_many(&table, keys, |_, row| drop(row)));
+                none("get together", &mut |tx, keys| {
+                    tx.get_many(&table, keys, |_, row| assert!(row.is_some()))
+                });
                 none("update together", &mut |tx, keys| {
                     tx.update_many(&balance, keys, |_, b| b.changes += 1)
                 });
@@ -513,4 +514,5 @@ fn transactions_on_rows_of_fixed_size_allocate_nothing() {
     }
 }
 
-type Tx<'s> = noonmark::Transaction<'s, Threads>;
+/// What a transaction does with some keys.
+type Body<'b> = dyn FnMut(&mut noonmark::Transaction<'_, Threads>, &[u64]) -> Result<(), Abort> + 'b;
