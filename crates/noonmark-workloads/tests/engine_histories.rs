@@ -18,6 +18,9 @@ use noonmark_workloads::recorded::{Kind, RecordedSpec};
 use noonmark_workloads::spec::{self, ProtocolChoice, Spec, WorkloadSpec};
 use noonmark_workloads::store;
 
+/// Lists in two column groups.
+type Lists = Table<u64, (Vec<u8>, Vec<u8>)>;
+
 #[test]
 fn recorded_workloads_under_each_protocol() {
     for &protocol in Protocol::ALL {
@@ -53,7 +56,7 @@ const GROUPS: u64 = 2;
 /// of the tables.
 struct Mix {
     db: Database,
-    lists: Vec<Table<u64, (Vec<u8>, Vec<u8>)>>,
+    lists: Vec<Lists>,
     /// Rows that come and go, so that records are reclaimed meanwhile.
     passing: Vec<Table<u64, u64>>,
 }
@@ -73,7 +76,7 @@ impl Mix {
     }
 
     /// The table and the row of a list, and whether it is the second group.
-    fn place(&self, list: u64) -> (&Table<u64, (Vec<u8>, Vec<u8>)>, u64, bool) {
+    fn place(&self, list: u64) -> (&Lists, u64, bool) {
         let row = list / GROUPS;
         (&self.lists[(row % self.lists.len() as u64) as usize], row, list % GROUPS == 1)
     }
