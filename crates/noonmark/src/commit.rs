@@ -15,17 +15,17 @@
 //! 7. *Install*: values, then versions; cell by cell the new state becomes visible.
 
 use crate::abort::{Abort, AbortKind};
-use crate::context::{Context, Stop};
-use crate::group::GROUPS_MAX;
+use crate::context::{Asker, Context, ReadEntry, Refusal, Stop, ask};
+use crate::group::Size;
 use crate::index::NodeSeen;
 #[cfg(feature = "planted-bugs")]
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Order, Place, Rules, What, with_protocol};
 use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed};
 use crate::table::TableRef;
-use crate::write_set::{Effect, WriteEntry};
+use crate::write_set::{Effect, WriteEntry, WriteSet};
 use noonmark_core::sync::{Ordering, fence};
-use noonmark_core::{Garbage, Host, Timestamp, TxnId, Word};
+use noonmark_core::{Epochs, Garbage, Host, Limbo, Timestamp, TxnId, Word};
 
 /// A transaction has committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +62,10 @@ impl<H: Host> Context<H> {
         #[cfg(feature = "planted-bugs")]
         if self.is_planted(Bug::InstallBeforeLock) && !self.writes.has_updates() {
             for index in 0..self.writes.len() {
-                let entry = *self.writes.entry(index);
-                self.install_values(index, entry.table, entry.record);
+                install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
             }
         }
-        self.seal()?;
-        let time = self.commit_time()?;
+        let time = self.seal()?;
         self.validate(time)?;
         if !self.writes.is_empty() {
             if self.writes.has_updates() {
@@ -86,91 +84,112 @@ impl<H: Host> Context<H> {
         self.shared.planted == Some(bug)
     }
 
-    /// Locks every cell that will be written.
+    /// Locks every cell that will be written; gives the earliest time at which all of them may have a
+    /// new version, if nothing else is in the way. A cell's [`Rules::write_bound`] is asked for once it is
+    /// locked; that others are not yet locked does not matter to it.
     #[inline(always)]
-    fn seal(&mut self) -> Result<(), Abort> {
-        for index in 0..self.writes.len() {
-            let entry = *self.writes.entry(index);
+    fn seal(&mut self) -> Result<Timestamp, Abort> {
+        let mut bound = self.floor.max(self.read_bound);
+        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
+        let refused = self.writes.entries_mut().find_map(|entry| {
             let t = entry.table.get();
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let mut hold = entry.hold;
+            let (seen, hold) = (entry.seen, &mut entry.hold);
             let answer = with_protocol!(t.protocol, P => {
-                self.asker().ask(place, |me| P::seal(me, cell, entry.seen, &mut hold))
+                match ask!(asker, place, |me| P::seal(me, cell, seen, hold)) {
+                    Ok(()) => Ok(P::write_bound(cell, entry.hold.prev.unwrap_or(Word::FREE))),
+                    Err(refusal) => Err(refusal),
+                }
             });
-            self.writes.entry_mut(index).hold = hold;
-            if let Err(refusal) = answer {
-                return Err(match self.explain(refusal, place, entry.cell) {
-                    Stop::Abort(abort) => abort,
-                    // Only its own reclamation takes a record out, and that starts from absence.
-                    Stop::LookAgain => self.gone(&entry),
-                });
+            match answer {
+                Ok(_) if entry.must_exist && entry.hold.prev.is_some_and(Word::is_absent) => {
+                    Some((*entry, None))
+                }
+                Ok(after) => {
+                    bound = bound.max(after);
+                    None
+                }
+                Err(refusal) => Some((*entry, Some(refusal))),
             }
-            if entry.must_exist && hold.prev.is_some_and(Word::is_absent) {
-                return Err(self.gone(&entry));
+        });
+        match refused {
+            None if bound == Timestamp::MAX && !self.writes.is_empty() => {
+                Err(Abort::plain(AbortKind::EndOfTime))
             }
+            None => Ok(bound),
+            Some((entry, refusal)) => Err(self.refused(&entry, refusal)),
         }
-        Ok(())
+    }
+
+    /// Why a cell of the write set was not granted: because it is gone, if no rule refused it.
+    #[cold]
+    fn refused(&mut self, entry: &WriteEntry, refusal: Option<Refusal>) -> Abort {
+        let place = Place { table: entry.table, record: entry.record, at: entry.at };
+        match refusal.map(|refusal| self.explain(refusal, place, entry.cell)) {
+            Some(Stop::Abort(abort)) => abort,
+            // Only its own reclamation takes a record out, and that starts from absence.
+            Some(Stop::LookAgain) | None => self.gone(entry.table, entry.record, entry.cell),
+        }
     }
 
     #[cold]
-    fn gone(&mut self, entry: &WriteEntry) -> Abort {
-        match self.vanished(entry.table, entry.record, entry.cell) {
+    fn gone(&mut self, table: TableRef, record: RecordPtr, cell: u32) -> Abort {
+        match self.vanished(table, record, cell) {
             Stop::Abort(abort) => abort,
             Stop::LookAgain => Abort::plain(AbortKind::Conflict),
         }
     }
 
     #[inline(always)]
-    fn commit_time(&mut self) -> Result<Timestamp, Abort> {
-        let mut time = self.floor.max(self.read_bound);
-        for index in 0..self.writes.len() {
-            let entry = self.writes.entry(index);
-            let t = entry.table.get();
-            // SAFETY: pinned since the record was found; the offset is of this table's layout.
-            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let prev = entry.hold.prev.unwrap_or(Word::FREE);
-            time = time.max(with_protocol!(t.protocol, P => P::write_bound(cell, prev)));
-        }
-        if time == Timestamp::MAX && !self.writes.is_empty() {
-            return Err(Abort::plain(AbortKind::EndOfTime));
-        }
-        Ok(time)
+    fn validate(&mut self, time: Timestamp) -> Result<(), Abort> {
+        self.validate_reads(time)?;
+        if self.nodes.is_empty() { Ok(()) } else { self.validate_nodes(time) }
     }
 
     #[inline(always)]
-    fn validate(&mut self, time: Timestamp) -> Result<(), Abort> {
-        for index in 0..self.reads.len() {
-            #[cfg(feature = "planted-bugs")]
-            if self.is_planted(Bug::SkipValidation) {
-                break;
-            }
-            let entry = self.reads[index];
+    fn validate_reads(&mut self, time: Timestamp) -> Result<(), Abort> {
+        #[cfg(feature = "planted-bugs")]
+        if self.is_planted(Bug::SkipValidation) {
+            return Ok(());
+        }
+        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
+        let refused = self.reads.iter().find_map(|entry| {
             let t = entry.table.get();
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let own = self.writes.find(entry.record, entry.cell);
             let own = own.and_then(|own| self.writes.entry(own).hold.prev);
+            let seen = entry.seen;
             let answer = with_protocol!(t.protocol, P => {
-                self.asker().ask(place, |me| P::validate(me, cell, entry.seen, own, time))
+                ask!(asker, place, |me| P::validate(me, cell, seen, own, time))
             });
-            if let Err(refusal) = answer {
-                return Err(match self.explain(refusal, place, entry.cell) {
-                    Stop::Abort(abort) => abort,
-                    Stop::LookAgain => match self.vanished(entry.table, entry.record, entry.cell) {
-                        Stop::Abort(abort) => abort,
-                        Stop::LookAgain => Abort::plain(AbortKind::Conflict),
-                    },
-                });
-            }
+            answer.err().map(|refusal| (*entry, refusal))
+        });
+        match refused {
+            None => Ok(()),
+            Some((entry, refusal)) => Err(self.invalid(&entry, refusal)),
+        }
+    }
+
+    /// Why something that was read does not hold.
+    #[cold]
+    fn invalid(&mut self, entry: &ReadEntry, refusal: Refusal) -> Abort {
+        let place = Place { table: entry.table, record: entry.record, at: entry.at };
+        match self.explain(refusal, place, entry.cell) {
+            Stop::Abort(abort) => abort,
+            Stop::LookAgain => self.gone(entry.table, entry.record, entry.cell),
+        }
+    }
+
+    fn validate_nodes(&mut self, time: Timestamp) -> Result<(), Abort> {
+        #[cfg(feature = "planted-bugs")]
+        if self.is_planted(Bug::SkipLeafCheck) {
+            return Ok(());
         }
         for index in 0..self.nodes.len() {
-            #[cfg(feature = "planted-bugs")]
-            if self.is_planted(Bug::SkipLeafCheck) {
-                break;
-            }
             let node = self.nodes[index];
             if !holds_until(&node.seen, time, self.order == Some(Order::Logical)) {
                 let conflict = Conflict { rule: "index: phantom", what: What::NodeChanged };
@@ -196,13 +215,10 @@ impl<H: Host> Context<H> {
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let seen = crate::protocol::Seen { word, until: word.time() };
             let answer = with_protocol!(t.protocol, P => {
-                self.asker().ask(place, |me| P::validate(me, cell, seen, entry.hold.prev, time))
+                ask!(self.asker(), place, |me| P::validate(me, cell, seen, entry.hold.prev, time))
             });
             if let Err(refusal) = answer {
-                return Err(match self.explain(refusal, place, entry.cell) {
-                    Stop::Abort(abort) => abort,
-                    Stop::LookAgain => self.gone(&entry),
-                });
+                return Err(self.refused(&entry, Some(refusal)));
             }
         }
         // What the session has been told, it is not to be before.
@@ -226,24 +242,19 @@ impl<H: Host> Context<H> {
                 Some(word) => word,
                 None => {
                     let answer = with_protocol!(t.protocol, P => {
-                        self.asker().ask(place, |me| P::read(me, cell, || ()))
+                        ask!(self.asker(), place, |me| P::read(me, cell, || ()))
                     });
                     match answer {
                         Ok((seen, ())) => {
                             self.note_read(place, entry.cell, seen);
                             seen.word
                         }
-                        Err(refusal) => {
-                            return Err(match self.explain(refusal, place, entry.cell) {
-                                Stop::Abort(abort) => abort,
-                                Stop::LookAgain => self.gone(&entry),
-                            });
-                        }
+                        Err(refusal) => return Err(self.refused(&entry, Some(refusal))),
                     }
                 }
             };
             if word.is_absent() {
-                return Err(self.gone(&entry));
+                return Err(self.refused(&entry, None));
             }
         }
         Ok(())
@@ -279,8 +290,10 @@ impl<H: Host> Context<H> {
         // Pairs with the acquire fence of optimistic reads: whoever sees one of the stores below sees
         // the locks that were taken before it.
         fence(Ordering::Release);
+        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
+        let mut deletes = false;
         for index in 0..self.writes.len() {
-            let entry = *self.writes.entry(index);
+            let entry = self.writes.entry(index);
             let t = entry.table.get();
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
@@ -291,40 +304,23 @@ impl<H: Host> Context<H> {
                     entry.hold.prev.unwrap_or(Word::FREE)
                 }
                 Effect::Change | Effect::Insert => {
-                    self.install_values(index, entry.table, entry.record);
+                    install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
                     Word::version(time, self.slot, false)
                 }
-                Effect::Delete => Word::version(time, self.slot, true),
+                Effect::Delete => {
+                    deletes = true;
+                    Word::version(time, self.slot, true)
+                }
             };
-            with_protocol!(t.protocol, P => P::publish(self.asker().me(place), cell, next));
-            if entry.effect == Effect::Delete {
-                self.queue_if_absent(entry.table, entry.record);
-            }
+            with_protocol!(t.protocol, P => P::publish(asker.me(place), cell, next));
         }
-    }
-
-    #[inline(always)]
-    fn install_values(&mut self, index: usize, table: TableRef, record: RecordPtr) {
-        let layout = &table.get().layout;
-        let mut retired = [0u64; GROUPS_MAX];
-        for change in self.writes.changes(index) {
-            let group = &layout.groups()[change.group as usize];
-            // SAFETY: pinned since the record was found; the group is of its layout.
-            let words = unsafe { record.words(group) };
-            if group.boxed {
-                let address = allocate_boxed(self.writes.value_bytes(change));
-                // Release: the version is complete for whoever finds its address. Only we write here.
-                let old = words[0].swap(address, Ordering::AcqRel);
-                retired[change.group as usize] = old;
-            } else {
-                for (to, from) in words.iter().zip(self.writes.words(change)) {
-                    // Relaxed: readers look at the version word before and after.
-                    to.store(*from, Ordering::Relaxed);
+        if deletes {
+            for index in 0..self.writes.len() {
+                let entry = *self.writes.entry(index);
+                if entry.effect == Effect::Delete {
+                    self.queue_if_absent(entry.table, entry.record);
                 }
             }
-        }
-        for old in retired {
-            self.retire_boxed(old);
         }
     }
 
@@ -335,50 +331,69 @@ impl<H: Host> Context<H> {
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);
             for (number, group) in entry.table.get().layout.groups().iter().enumerate() {
-                let number = number as u32;
-                if group.cell != entry.cell as usize
-                    || !self.writes.changes(index).any(|c| c.group == number && c.apply.is_some())
-                {
+                if group.cell != entry.cell || !self.writes.has_updates_of(index, number) {
                     continue;
                 }
                 // SAFETY: pinned since the record was found; the group is of its layout.
-                let words = unsafe { entry.record.words(group) };
+                let words = unsafe { entry.record.words(group.at, group.size.words()) };
                 value.clear();
-                if group.boxed {
-                    // SAFETY: only the holder of the lock, this transaction, replaces versions.
-                    let bytes = unsafe { crate::record::boxed_bytes(words[0].load(Ordering::Acquire)) };
-                    value.extend_from_slice(bytes);
-                } else {
-                    for word in words {
-                        value.extend_from_slice(as_bytes(&[word.load(Ordering::Relaxed)]));
+                match group.size {
+                    Size::Fixed(bytes) if !group.size.is_boxed() => {
+                        for word in words {
+                            value.extend_from_slice(as_bytes(&[word.load(Ordering::Relaxed)]));
+                        }
+                        value.truncate(bytes);
                     }
-                    value.truncate(group.bytes);
+                    _ => {
+                        // SAFETY: only the holder of the lock, this transaction, replaces versions.
+                        let bytes = unsafe { crate::record::boxed_bytes(words[0].load(Ordering::Acquire)) };
+                        value.extend_from_slice(bytes);
+                    }
                 }
-                for update in self.writes.changes(index).filter(|c| c.group == number) {
-                    self.writes.apply(update, &mut value);
-                }
-                self.writes.unlink(index, number);
-                self.writes.set_value(index, number, value.len(), |out| out.copy_from_slice(&value));
+                self.writes.apply(index, number, &mut value);
+                self.set_value(index, number, &value);
             }
         }
         self.value = value;
     }
+}
 
-    /// Frees a replaced version once nobody can be reading it.
-    pub(crate) fn retire_boxed(&mut self, address: u64) {
-        if address == 0 {
-            return;
+/// Stores the new values of a cell that is locked.
+#[inline(always)]
+fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &Epochs) {
+    let entry = writes.entry(index);
+    let layout = &entry.table.get().layout;
+    for group in entry.valued_groups() {
+        let group = layout.group(group);
+        // SAFETY: pinned since the record was found; the group is of its layout.
+        let words = unsafe { entry.record.words(group.at, group.size.words()) };
+        if group.size.is_boxed() {
+            let address = allocate_boxed(writes.boxed_value(index, group));
+            // Release: the version is complete for whoever finds its address. Only we write here.
+            retire_boxed(limbo, epochs, words[0].swap(address, Ordering::AcqRel));
+        } else {
+            for (to, from) in words.iter().zip(writes.image(index, group.in_cell as usize, words.len())) {
+                // Relaxed: readers look at the version word before and after.
+                to.store(*from, Ordering::Relaxed);
+            }
         }
-        /// # Safety
-        /// As [`free_boxed`].
-        unsafe fn free(_: *mut u8, address: usize) {
-            // SAFETY: promised by the caller.
-            unsafe { free_boxed(address as u64) }
-        }
-        // SAFETY: the address came from `allocate_boxed`, and is found nowhere any more.
-        let garbage = unsafe { Garbage::new(std::ptr::null_mut(), address as usize, free) };
-        self.limbo.retire(&self.shared.epochs, garbage);
     }
+}
+
+/// Frees a replaced version once nobody can be reading it.
+pub(crate) fn retire_boxed(limbo: &mut Limbo, epochs: &Epochs, address: u64) {
+    if address == 0 {
+        return;
+    }
+    /// # Safety
+    /// As [`free_boxed`].
+    unsafe fn free(_: *mut u8, address: usize) {
+        // SAFETY: promised by the caller.
+        unsafe { free_boxed(address as u64) }
+    }
+    // SAFETY: the address came from `allocate_boxed`, and is found nowhere any more.
+    let garbage = unsafe { Garbage::new(std::ptr::null_mut(), address as usize, free) };
+    limbo.retire(epochs, garbage);
 }
 
 /// Whether what a node does not hold is still not there, at the commit time.

@@ -103,12 +103,10 @@ pub(crate) struct Context<H: Host> {
     pub read_bound: Timestamp,
     /// The session's last commit time: the next is not before it.
     pub floor: Timestamp,
-    /// The words of the row that was read last.
-    pub row: Vec<u64>,
+    /// Buffers for rows that are too large for the stack.
+    pub rows: Vec<Vec<u64>>,
     /// A value that commit-time updates are applied to.
     pub value: Vec<u8>,
-    /// The words of a group that is read only now, though its cell is written already.
-    pub words: Vec<u64>,
     /// What keys that are known together were found at.
     pub lookups: Vec<Lookup>,
     pub limbo: Limbo,
@@ -142,9 +140,8 @@ impl<H: Host> Context<H> {
             created: Vec::new(),
             read_bound: Timestamp::ZERO,
             floor: Timestamp::ZERO,
-            row: Vec::new(),
+            rows: Vec::new(),
             value: Vec::new(),
-            words: Vec::new(),
             lookups: Vec::new(),
             limbo: Limbo::new(),
             reclaim: VecDeque::new(),
@@ -229,10 +226,10 @@ impl<H: Host> Context<H> {
         Abort::at(kind, &table.get().info, key)
     }
 
-    /// Asks a rule about a cell until it grants, or the transaction cannot go on.
+    /// For [`ask!`].
     #[inline(always)]
     pub(crate) fn asker(&self) -> Asker<'_, H> {
-        Asker { shared: &self.shared, txn: self.txn, order: self.order, deadline_ns: self.deadline_ns }
+        Asker::new(&self.shared, self.txn, self.order, self.deadline_ns)
     }
 
     /// A conflict, counted and explained; the record's key and cell say where.
@@ -387,6 +384,26 @@ pub(crate) struct Refusal {
     pub kind: AbortKind,
 }
 
+/// `ask!(asker, place, |me| rule)`: asks a rule about a cell until it grants, or the transaction cannot go on.
+///
+/// A macro, because the rule stands in it twice: once straight in the caller's code, and once in a closure
+/// for the rare case that it must be asked again. Were it one closure, all that it captures would have to
+/// lie in memory also when it is asked only once. The closure moves what it captures: a value that the rule
+/// changes must be captured as a reference.
+macro_rules! ask {
+    ($asker:expr, $place:expr, |$me:ident| $rule:expr) => {{
+        let first = {
+            let $me = $asker.me($place);
+            $rule
+        };
+        match first {
+            noonmark_core::Step::Ready(granted) => Ok(granted),
+            other => $asker.ask_again($place, other, move |$me| $rule),
+        }
+    }};
+}
+pub(crate) use ask;
+
 /// Asks rules on behalf of a transaction: repeats what is busy, waits where it must.
 pub(crate) struct Asker<'a, H: Host> {
     pub shared: &'a Shared<H>,
@@ -395,9 +412,27 @@ pub(crate) struct Asker<'a, H: Host> {
     pub deadline_ns: Option<u64>,
 }
 
+impl<H: Host> Clone for Asker<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Host> Copy for Asker<'_, H> {}
+
 impl<'a, H: Host> Asker<'a, H> {
     #[inline(always)]
-    pub(crate) fn me(&self, place: Place) -> Me<'a, H> {
+    pub(crate) fn new(
+        shared: &'a Shared<H>,
+        txn: TxnId,
+        order: Option<Order>,
+        deadline_ns: Option<u64>,
+    ) -> Self {
+        Asker { shared, txn, order, deadline_ns }
+    }
+
+    #[inline(always)]
+    pub(crate) fn me(self, place: Place) -> Me<'a, H> {
         Me {
             txn: self.txn,
             host: &self.shared.host,
@@ -408,26 +443,16 @@ impl<'a, H: Host> Asker<'a, H> {
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn ask<T>(
-        &self,
-        place: Place,
-        mut rule: impl FnMut(Me<'a, H>) -> Step<T, Conflict>,
-    ) -> Result<T, Refusal> {
-        let me = self.me(place);
-        match rule(me) {
-            Step::Ready(granted) => Ok(granted),
-            other => self.ask_again(me, other, rule),
-        }
-    }
-
+    /// Goes on asking after the first answer, which did not grant.
     #[cold]
-    fn ask_again<T>(
-        &self,
-        me: Me<'a, H>,
+    #[inline(never)]
+    pub(crate) fn ask_again<T>(
+        self,
+        place: Place,
         first: Step<T, Conflict>,
         mut rule: impl FnMut(Me<'a, H>) -> Step<T, Conflict>,
     ) -> Result<T, Refusal> {
+        let me = self.me(place);
         let refused = |conflict| Refusal { conflict, kind: AbortKind::Conflict };
         let slot = self.shared.slots.get(self.txn.slot());
         let mut step = first;

@@ -385,7 +385,7 @@ impl<H: Host> Database<H> {
         &self,
         info: TableInfo,
         types: TypePair,
-        sizes: &[crate::group::Size],
+        sizes: &'static [crate::group::Size],
         key_bytes: Option<usize>,
         options: &TableOptions,
     ) -> Result<Arc<TableCore>, SchemaError> {
@@ -423,6 +423,7 @@ impl<H: Host> Database<H> {
             protocol: options.protocol,
             kind: options.index,
             granularity: options.granularity,
+            sizes,
             layout: Layout::new(sizes, coarse, aux_words, key_bytes),
             aux_words,
             index: Index::new(options.index, class, options.expected_rows),

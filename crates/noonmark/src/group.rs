@@ -13,6 +13,37 @@ pub enum Size {
     Variable,
 }
 
+/// The largest group that lies in the record; a larger one goes behind a pointer.
+pub(crate) const INLINE_BYTES_MAX: usize = 1024;
+
+impl Size {
+    /// Whether a value lies behind a pointer.
+    #[inline(always)]
+    pub(crate) const fn is_boxed(self) -> bool {
+        !matches!(self, Size::Fixed(bytes) if bytes <= INLINE_BYTES_MAX)
+    }
+
+    /// How many words of the record it takes: the value's, or one for the pointer.
+    #[inline(always)]
+    pub(crate) const fn words(self) -> usize {
+        match self {
+            Size::Fixed(bytes) if bytes <= INLINE_BYTES_MAX => bytes.div_ceil(8),
+            _ => 1,
+        }
+    }
+}
+
+/// Words of neighbouring groups of these sizes, one after another.
+#[inline(always)]
+pub(crate) const fn words_of(sizes: &[Size]) -> usize {
+    let (mut words, mut index) = (0, 0);
+    while index < sizes.len() {
+        words += sizes[index].words();
+        index += 1;
+    }
+    words
+}
+
 /// The most groups a row can have.
 pub const GROUPS_MAX: usize = 8;
 
@@ -313,27 +344,26 @@ pub trait RowWriter {
     fn group<G: Group>(&mut self, index: usize, value: &G);
 }
 
-/// The bytes of some groups of a row, as read by a transaction.
+/// Some neighbouring groups of a row, as read by a transaction.
 pub struct RowReader<'a> {
-    /// The words of the groups, from the first to the last that was read.
-    pub(crate) words: &'a [u64],
-    pub(crate) layout: &'a crate::record::Layout,
-    /// The first group that is shown; indexes count from it.
-    pub(crate) first: usize,
-    /// Where in a row `words` begins.
-    base: usize,
+    /// The words of the groups, one after another. Of a group that lies behind a pointer: the pointer,
+    /// read as a pair with its version (or to this transaction's own value) by a transaction that has
+    /// been pinned since.
+    words: &'a [u64],
+    sizes: &'a [Size],
 }
 
 impl<'a> RowReader<'a> {
-    /// Words of the groups from `first` on.
+    /// Groups of these sizes, whose words are as the field says.
     #[inline(always)]
-    pub(crate) fn new(words: &'a [u64], layout: &'a crate::record::Layout, first: usize) -> Self {
-        RowReader { words, layout, first, base: layout.groups()[first].at_in_row }
+    pub(crate) fn new(words: &'a [u64], sizes: &'a [Size]) -> Self {
+        RowReader { words, sizes }
     }
 
-    /// The same words, with indexes that count from another group.
-    pub(crate) fn counted_from(&self, first: usize) -> Self {
-        RowReader { words: self.words, layout: self.layout, first, base: self.base }
+    /// The same without the first groups.
+    pub(crate) fn after(&self, groups: usize) -> Self {
+        let (before, sizes) = self.sizes.split_at(groups);
+        RowReader { words: &self.words[words_of(before)..], sizes }
     }
 
     /// Group number `index` of those that were read.
@@ -344,16 +374,13 @@ impl<'a> RowReader<'a> {
 
     #[inline(always)]
     fn bytes(&self, index: usize) -> &[u8] {
-        let groups = self.layout.groups();
-        let group = &groups[self.first + index];
-        let at = group.at_in_row - self.base;
-        let words = &self.words[at..at + group.words];
-        if group.boxed {
-            // SAFETY: the word was read as a pair with its version (or is this transaction's own
-            // value), and the transaction has been pinned since.
-            unsafe { crate::record::boxed_bytes(words[0]) }
-        } else {
-            &crate::record::as_bytes(words)[..group.bytes]
+        let at = words_of(&self.sizes[..index]);
+        match self.sizes[index] {
+            Size::Fixed(bytes) if bytes <= INLINE_BYTES_MAX => {
+                &crate::record::as_bytes(&self.words[at..at + bytes.div_ceil(8)])[..bytes]
+            }
+            // SAFETY: see the field.
+            _ => unsafe { crate::record::boxed_bytes(self.words[at]) },
         }
     }
 }

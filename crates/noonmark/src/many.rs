@@ -36,8 +36,9 @@ pub(crate) fn look_up<K: Key>(
     lookups.clear();
     table.index.get_many(|index| bytes[index].as_slice(), keys.len(), &mut lookups);
     let layout = &table.layout;
-    let (first, last) = (&layout.groups()[groups.start], &layout.groups()[groups.end - 1]);
-    let (begin, end) = (layout.cells()[first.cell].at, last.at + last.words);
+    let last = layout.group(groups.end - 1);
+    let begin = layout.group(groups.start).cell_at as usize;
+    let end = last.at as usize + last.size.words();
     for lookup in &lookups {
         if let Lookup::Found(record) = lookup {
             for line in begin / LINE_WORDS..end.div_ceil(LINE_WORDS) {

@@ -1,31 +1,37 @@
 //! The operations of a transaction on one row: untyped, cell by cell.
+//!
+//! Which groups an operation is about is told as the number of the first one and their sizes. The typed
+//! callers know the sizes when the program is compiled, so that copying and decoding become straight
+//! code; the few others look them up in the table.
 
 use crate::abort::{Abort, AbortKind};
-use crate::context::{Context, Stop};
-use crate::group::{Group, Row, RowReader, RowWriter};
+use crate::context::{Asker, Context, Stop, ask};
+use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
 use crate::index::{Inserted, Lookup};
 use crate::key::KEY_BYTES_MAX;
-use crate::protocol::{Conflict, Hold, Place, Rules, Seen, What, with_protocol};
-use crate::record::{GroupLayout, RecordPtr, boxed_bytes};
+use crate::protocol::{Conflict, Hold, Place, Rules, What, with_protocol};
+use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteSet};
-use noonmark_core::sync::{AtomicU64, Ordering};
+use noonmark_core::sync::Ordering;
 use noonmark_core::{Host, SlotId, Timestamp, Word};
 use std::ops::Range;
 
-/// Copies the words of neighbouring groups of one cell into their places in a row that begins with
-/// the group at `row_base`.
+/// Copies the words of neighbouring groups, from `first` on, of these sizes.
 #[inline(always)]
-fn copy_groups(record: RecordPtr, groups: &[GroupLayout], row_base: usize, row: &mut [u64]) {
-    for group in groups {
+fn copy_groups(record: RecordPtr, layout: &Layout, first: usize, sizes: &[Size], to: &mut [u64]) {
+    let mut at = 0;
+    for (index, size) in sizes.iter().enumerate() {
         // SAFETY: the caller is pinned, and the groups are of the record's layout.
-        let words = unsafe { record.words(group) };
-        let at = group.at_in_row - row_base;
-        for (to, from) in row[at..at + group.words].iter_mut().zip(words) {
-            // Relaxed: the version word, looked at before and after, says whether it belongs
-            // together. An address is followed only if it does, see `load_word`.
-            *to = load_word(from, group.boxed);
+        let words = unsafe { record.words(layout.group(first + index).at, size.words()) };
+        // Acquire for an address: what it points to was written before it was stored. Relaxed otherwise:
+        // the version word, looked at before and after, says whether it belongs together; an address,
+        // too, is followed only if it does.
+        let ordering = if size.is_boxed() { Ordering::Acquire } else { Ordering::Relaxed };
+        for (to, from) in to[at..at + size.words()].iter_mut().zip(words) {
+            *to = from.load(ordering);
         }
+        at += size.words();
     }
 }
 
@@ -42,12 +48,6 @@ pub(crate) fn look_until_found<T>(mut operation: impl FnMut() -> Result<T, Stop>
     }
 }
 
-#[inline(always)]
-fn load_word(word: &AtomicU64, boxed: bool) -> u64 {
-    // Acquire for an address: what it points to was written before it was stored.
-    word.load(if boxed { Ordering::Acquire } else { Ordering::Relaxed })
-}
-
 impl<H: Host> Context<H> {
     /// The record under a key, if there is one; otherwise the absence is noted.
     #[inline(always)]
@@ -61,64 +61,198 @@ impl<H: Host> Context<H> {
         }
     }
 
+    /// Calls `use_buffer` with room for the words of groups of these sizes: on the stack if they are few.
     #[inline(always)]
-    fn make_room(&mut self, table: TableRef) {
-        let words = table.get().layout.row_words();
-        if self.row.len() < words {
-            self.row.resize(words, 0);
+    pub(crate) fn with_row<T>(
+        &mut self,
+        sizes: &[Size],
+        use_buffer: impl FnOnce(&mut Self, &mut [u64]) -> T,
+    ) -> T {
+        match words_of(sizes) {
+            words @ 0..=8 => use_buffer(self, &mut [0; 8][..words]),
+            words @ 9..=32 => use_buffer(self, &mut [0; 32][..words]),
+            words => {
+                let mut row = self.rows.pop().unwrap_or_default();
+                row.resize(words.max(row.len()), 0);
+                let answer = use_buffer(self, &mut row[..words]);
+                self.rows.push(row);
+                answer
+            }
         }
     }
 
-    /// Reads groups of a row into `self.row`. False: the row is absent.
+    /// Reads groups of a row, as many as there are sizes, into `row`. False: the row is absent.
+    ///
+    /// With `entries`, reads them in order to write them: notes entries in the write set, whose numbers
+    /// come out there by cell.
     #[inline(always)]
     pub(crate) fn read_groups(
         &mut self,
         table: TableRef,
         record: RecordPtr,
-        groups: Range<usize>,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        entries: Option<&mut [u32; GROUPS_MAX]>,
     ) -> Result<bool, Stop> {
-        self.make_room(table);
-        let t = table.get();
-        let layout = &t.layout;
-        let row_base = layout.groups()[groups.start].at_in_row;
-        let mut group = groups.start;
+        if sizes.len() == 1 || table.get().layout.is_one_cell() {
+            self.read_cell(table, record, first, sizes, row, entries)
+        } else {
+            self.read_cells(table, record, first, sizes, row, entries)
+        }
+    }
+
+    /// Groups that are in a cell each.
+    fn read_cells(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        mut entries: Option<&mut [u32; GROUPS_MAX]>,
+    ) -> Result<bool, Stop> {
         let mut present = None;
-        while group < groups.end {
-            let cell = layout.groups()[group].cell;
-            let cell_layout = &layout.cells()[cell];
-            let end = cell_layout.groups.end.min(groups.end);
-            let here = if let Some(index) = self.writes.find(record, cell as u32) {
-                self.read_own(index, group..end, row_base)?
-            } else {
-                let place = Place { table, record, at: cell_layout.at as u32 };
-                // SAFETY: pinned, and the offset is of this table's layout.
-                let view = unsafe { record.cell(cell_layout.at, t.aux_words) };
-                let row = &mut self.row;
-                let asker = crate::context::Asker {
-                    shared: &self.shared,
-                    txn: self.txn,
-                    order: self.order,
-                    deadline_ns: self.deadline_ns,
-                };
-                let answer = with_protocol!(t.protocol, P => asker.ask(place, |me| {
-                    P::read(me, view, || copy_groups(record, &layout.groups()[group..end], row_base, row))
-                }));
-                match answer {
-                    Ok((seen, ())) => {
-                        self.note_read(place, cell as u32, seen);
-                        !seen.word.is_absent()
-                    }
-                    Err(refusal) => return Err(self.explain(refusal, place, cell as u32)),
-                }
-            };
+        let mut at = 0;
+        for (index, size) in sizes.iter().enumerate() {
+            let to = &mut row[at..at + size.words()];
+            let entries = entries.as_deref_mut();
+            let here =
+                self.read_cell(table, record, first + index, std::slice::from_ref(size), to, entries)?;
             if present.is_some_and(|before| before != here) {
                 // Cells of one row come and go together: this is no committed state.
-                return Err(self.vanished(table, record, cell as u32));
+                let cell = table.get().layout.group(first + index).cell;
+                return Err(self.vanished(table, record, cell));
             }
             present = Some(here);
-            group = end;
+            at += size.words();
         }
         Ok(present.unwrap_or(false))
+    }
+
+    /// Groups that are in one cell.
+    #[inline(always)]
+    fn read_cell(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        entries: Option<&mut [u32; GROUPS_MAX]>,
+    ) -> Result<bool, Stop> {
+        let t = table.get();
+        let layout = &t.layout;
+        let &GroupLayout { cell, cell_at, .. } = layout.group(first);
+        if let Some(index) = self.writes.find(record, cell) {
+            if let Some(entries) = entries {
+                entries[cell as usize % GROUPS_MAX] = index as u32;
+            }
+            return self.read_own(index, first, sizes, row);
+        }
+        let place = Place { table, record, at: cell_at };
+        // SAFETY: pinned, and the offset is of this table's layout.
+        let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
+        let Some(entries) = entries else {
+            return with_protocol!(t.protocol, P => {
+                match ask!(self.asker(), place, |me| {
+                    P::read(me, view, || copy_groups(record, layout, first, sizes, row))
+                }) {
+                    Ok((seen, ())) => {
+                        self.note_read(place, cell, seen);
+                        Ok(!seen.word.is_absent())
+                    }
+                    Err(refusal) => Err(self.explain(refusal, place, cell)),
+                }
+            });
+        };
+        let mut hold = Hold::default();
+        let held = &mut hold;
+        let answer = with_protocol!(t.protocol, P => ask!(self.asker(), place, |me| {
+            P::update(me, view, held, || copy_groups(record, layout, first, sizes, row))
+        }));
+        match answer {
+            Ok((seen, ())) => {
+                self.read_bound = self.read_bound.max(seen.word.time());
+                // Validated when it is locked, so it is not in the read set.
+                let here = !seen.word.is_absent();
+                let effect = if here { Effect::Change } else { Effect::Keep };
+                let words = layout.value_words(first);
+                let entry = self.writes.push(place, cell, effect, Some(seen.word), hold, words);
+                entries[cell as usize % GROUPS_MAX] = entry as u32;
+                Ok(here)
+            }
+            Err(refusal) => {
+                self.release_hold(table, record, cell_at, hold);
+                Err(self.explain(refusal, place, cell))
+            }
+        }
+    }
+
+    /// Reads groups that are in one cell, and of fixed size, in order to write them: into the image that the
+    /// write set has of the cell. Its entry there; `None`: the row is absent.
+    #[inline(always)]
+    fn read_into_image(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+    ) -> Result<Option<usize>, Stop> {
+        let t = table.get();
+        let layout = &t.layout;
+        let &GroupLayout { cell, cell_at, at, in_cell, .. } = layout.group(first);
+        if let Some(index) = self.writes.find(record, cell) {
+            return self.settle_own(index, first, sizes);
+        }
+        let place = Place { table, record, at: cell_at };
+        // SAFETY: pinned, and the offset is of this table's layout.
+        let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
+        // A cell that has other groups, too, has room for them in its image.
+        let (image_at, words) = if sizes.len() == 1 && !layout.is_one_cell() {
+            (at, sizes[0].words())
+        } else {
+            (at - in_cell, layout.value_words(first))
+        };
+        let image = self.writes.arena_end();
+        let mut hold = Hold::default();
+        let (held, writes) = (&mut hold, &mut self.writes);
+        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
+        let answer = with_protocol!(t.protocol, P => ask!(asker, place, |me| {
+            P::update(me, view, held, || {
+                // SAFETY: pinned, and they are the words of the cell's groups, all of fixed size.
+                let words = unsafe { record.words(image_at, words) };
+                // Relaxed: as in `copy_groups`.
+                writes.draft(image, words.iter().map(|word| word.load(Ordering::Relaxed)));
+            })
+        }));
+        match answer {
+            Ok((seen, ())) => {
+                self.read_bound = self.read_bound.max(seen.word.time());
+                // Validated when it is locked, so it is not in the read set.
+                let here = !seen.word.is_absent();
+                let effect = if here { Effect::Change } else { Effect::Keep };
+                let entry = self.writes.push_with_image(place, cell, effect, Some(seen.word), hold, image);
+                Ok(here.then_some(entry))
+            }
+            Err(refusal) => {
+                self.release_hold(table, record, cell_at, hold);
+                Err(self.explain(refusal, place, cell))
+            }
+        }
+    }
+
+    /// Sees to it that a cell that this transaction writes has values for these groups. `None`: absent.
+    fn settle_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<usize>, Stop> {
+        if self.writes.entry(index).leaves_absent() {
+            return Ok(None);
+        }
+        for group in first..first + sizes.len() {
+            if !self.writes.entry(index).has_value(group) {
+                self.settle_group(index, group)?;
+            }
+        }
+        Ok(Some(index))
     }
 
     /// The row was there, and is not, or the other way round: not a state that can commit.
@@ -131,102 +265,170 @@ impl<H: Host> Context<H> {
     }
 
     /// Reads groups of a cell that this transaction writes. False: absent.
-    fn read_own(&mut self, index: usize, groups: Range<usize>, row_base: usize) -> Result<bool, Stop> {
-        let entry = *self.writes.entry(index);
-        match entry.effect {
-            Effect::Delete => return Ok(false),
-            Effect::Keep if entry.seen.is_some_and(|seen| seen.is_absent()) => return Ok(false),
-            _ => {}
+    fn read_own(
+        &mut self,
+        index: usize,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Stop> {
+        if self.settle_own(index, first, sizes)?.is_none() {
+            return Ok(false);
         }
-        let layout = &entry.table.get().layout;
-        for group in groups {
-            if self.writes.value_of(index, group as u32).is_none() {
-                self.settle_group(index, group)?;
+        let layout = &self.writes.entry(index).table.get().layout;
+        let mut at = 0;
+        for (number, size) in sizes.iter().enumerate() {
+            let group = layout.group(first + number);
+            let to = &mut row[at..at + size.words()];
+            if size.is_boxed() {
+                // A value of variable size is shown through an address, like any other: a version made of
+                // this transaction's own, freed after it.
+                to[0] = crate::record::allocate_boxed(self.writes.boxed_value(index, group));
+                crate::commit::retire_boxed(&mut self.limbo, &self.shared.epochs, to[0]);
+            } else {
+                to.copy_from_slice(self.writes.image(index, group.in_cell as usize, size.words()));
             }
-            let group_layout = &layout.groups()[group];
-            let at = group_layout.at_in_row - row_base;
-            match self.writes.value_of(index, group as u32) {
-                Some(change) if group_layout.boxed => {
-                    // A value of variable size is shown through an address, like any other. It is
-                    // this transaction's own copy, freed when it ends.
-                    let address = self.boxed_copy(index, change);
-                    self.row[at] = address;
-                }
-                Some(change) => {
-                    let words = self.writes.words(&change);
-                    self.row[at..at + words.len()].copy_from_slice(words);
-                }
-                None => {}
-            }
+            at += size.words();
         }
         Ok(true)
-    }
-
-    /// A version made of one of this transaction's own values, freed after the transaction.
-    fn boxed_copy(&mut self, _index: usize, change: crate::write_set::Change) -> u64 {
-        let address = crate::record::allocate_boxed(self.writes.value_bytes(&change));
-        self.retire_boxed(address);
-        address
     }
 
     /// Reads a group that this transaction has only updated, or not touched, in a cell that it
     /// writes: from here on it is an ordinary read and update. Its value is in the write set then.
     fn settle_group(&mut self, index: usize, group: usize) -> Result<(), Stop> {
-        let entry = *self.writes.entry(index);
-        let table = entry.table;
-        let t = table.get();
-        let layout = &t.layout;
-        let group_layout = &layout.groups()[group];
-        let place = Place { table, record: entry.record, at: entry.at };
-        // SAFETY: pinned, and the offset is of this table's layout.
-        let view = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-        let mut words = std::mem::take(&mut self.words);
-        words.resize(words.len().max(group_layout.words), 0);
-        let mut hold = entry.hold;
-        let answer = with_protocol!(t.protocol, P => self.asker().ask(place, |me| {
-            P::update(me, view, &mut hold, || {
-                let one = std::slice::from_ref(group_layout);
-                copy_groups(entry.record, one, group_layout.at_in_row, &mut words);
-            })
-        }));
-        self.writes.entry_mut(index).hold = hold;
-        let seen = match answer {
-            Ok((seen, ())) => seen,
-            Err(refusal) => {
-                return Err(match self.explain(refusal, place, entry.cell) {
-                    // The record was promised to exist by what this transaction has done so far.
-                    Stop::LookAgain => self.vanished(table, entry.record, entry.cell),
-                    stop => stop,
-                });
+        let size = self.writes.entry(index).table.get().layout.group(group).size;
+        self.with_row(&[size], |context, words| {
+            let entry = *context.writes.entry(index);
+            let t = entry.table.get();
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned, and the offset is of this table's layout.
+            let view = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let mut hold = entry.hold;
+            let (held, to) = (&mut hold, &mut *words);
+            let answer = with_protocol!(t.protocol, P => ask!(context.asker(), place, |me| {
+                P::update(me, view, held, || copy_groups(entry.record, &t.layout, group, &[size], to))
+            }));
+            context.writes.entry_mut(index).hold = hold;
+            let seen = match answer {
+                Ok((seen, ())) => seen,
+                Err(refusal) => {
+                    return Err(match context.explain(refusal, place, entry.cell) {
+                        // The record was promised to exist by what this transaction has done so far.
+                        Stop::LookAgain => context.vanished(entry.table, entry.record, entry.cell),
+                        stop => stop,
+                    });
+                }
+            };
+            if seen.word.is_absent() || entry.seen.is_some_and(|earlier| earlier != seen.word) {
+                return Err(context.vanished(entry.table, entry.record, entry.cell));
             }
-        };
-        if seen.word.is_absent() || entry.seen.is_some_and(|earlier| earlier != seen.word) {
-            return Err(self.vanished(table, entry.record, entry.cell));
-        }
-        self.read_bound = self.read_bound.max(seen.word.time());
-        self.writes.entry_mut(index).seen = Some(seen.word);
-        let mut value = std::mem::take(&mut self.value);
-        value.clear();
-        if group_layout.boxed {
-            // SAFETY: the address belongs to the version that was read, and the transaction is
-            // pinned since.
-            value.extend_from_slice(unsafe { boxed_bytes(words[0]) });
-        } else {
-            value.extend_from_slice(&crate::record::as_bytes(&words)[..group_layout.bytes]);
-        }
-        self.words = words;
-        for change in self.writes.changes(index).filter(|c| c.group == group as u32) {
-            self.writes.apply(change, &mut value);
-        }
-        self.writes.set_value(index, group as u32, value.len(), |out| out.copy_from_slice(&value));
-        self.value = value;
-        Ok(())
+            context.read_bound = context.read_bound.max(seen.word.time());
+            context.writes.entry_mut(index).seen = Some(seen.word);
+            let mut value = std::mem::take(&mut context.value);
+            value.clear();
+            match size {
+                Size::Fixed(bytes) if !size.is_boxed() => {
+                    value.extend_from_slice(&crate::record::as_bytes(words)[..bytes]);
+                }
+                // SAFETY: the address belongs to the version that was read, and the transaction is
+                // pinned since.
+                _ => value.extend_from_slice(unsafe { boxed_bytes(words[0]) }),
+            }
+            context.writes.apply(index, group, &mut value);
+            context.set_value(index, group, &value);
+            context.value = value;
+            Ok(())
+        })
     }
 
-    /// What is in `self.row` after [`Context::read_groups`] of groups from `first` on.
+    /// Reads groups, as many as there are sizes, of the row under a key, which was found at `found`, into
+    /// `row`. False: there is no row.
     #[inline(always)]
-    pub(crate) fn row_reader(&self, table: TableRef, first: usize) -> RowReader<'_> {
-        RowReader::new(&self.row, &table.get().layout, first)
+    pub(crate) fn read_at(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        mut found: Option<RecordPtr>,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Abort> {
+        while let Some(record) = found {
+            match self.read_groups(table, record, first, sizes, row, None) {
+                Ok(present) => return Ok(present),
+                Err(Stop::Abort(abort)) => return Err(abort),
+                // Its index forgets it in the same breath: the next look finds another, or none.
+                Err(Stop::LookAgain) => found = self.find(table, key),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads the value in the groups from `first` on of the record that was found under a key, and writes
+    /// what `change` makes of it. False: the row is absent.
+    #[inline(always)]
+    pub(crate) fn update_at<R: Row>(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        mut found: Option<RecordPtr>,
+        first: usize,
+        change: impl FnOnce(&mut R),
+    ) -> Result<bool, Abort> {
+        let layout = &table.get().layout;
+        let in_one_cell = R::SIZES.len() == 1 || layout.is_one_cell();
+        if in_one_cell && !R::SIZES.iter().any(|size| size.is_boxed()) {
+            let entry = loop {
+                let Some(record) = found else { return Ok(false) };
+                match self.read_into_image(table, record, first, R::SIZES) {
+                    Ok(Some(entry)) => break entry,
+                    Ok(None) => return Ok(false),
+                    Err(Stop::Abort(abort)) => return Err(abort),
+                    Err(Stop::LookAgain) => found = self.find(table, key),
+                }
+            };
+            let image = self.writes.image(entry, layout.group(first).in_cell as usize, words_of(R::SIZES));
+            let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
+            change(&mut value);
+            let entries = [entry as u32; GROUPS_MAX];
+            // Of fixed size: not too long.
+            value.encode_row(&mut EntryWriter {
+                writes: &mut self.writes,
+                table,
+                entries,
+                first,
+                too_long: false,
+            });
+            return Ok(true);
+        }
+        self.with_row(R::SIZES, |context, row| {
+            let mut entries = [0; GROUPS_MAX];
+            loop {
+                let Some(record) = found else { return Ok(false) };
+                match context.read_groups(table, record, first, R::SIZES, row, Some(&mut entries)) {
+                    Ok(true) => break,
+                    Ok(false) => return Ok(false),
+                    Err(Stop::Abort(abort)) => return Err(abort),
+                    Err(Stop::LookAgain) => found = context.find(table, key),
+                }
+            }
+            let mut value = R::decode_row(&RowReader::new(row, R::SIZES));
+            change(&mut value);
+            let mut writer =
+                EntryWriter { writes: &mut context.writes, table, entries, first, too_long: false };
+            value.encode_row(&mut writer);
+            if writer.too_long {
+                return Err(context.fail(AbortKind::TooLong, table, key));
+            }
+            Ok(true)
+        })
+    }
+
+    /// Gives a group of a cell that will be written these bytes.
+    pub(crate) fn set_value(&mut self, index: usize, group: usize, value: &[u8]) {
+        let layout = self.writes.entry(index).table.get().layout.group(group);
+        self.writes
+            .set_value(index, group, layout, layout.size, value.len(), |out| out.copy_from_slice(value));
     }
 
     /// The entry for a cell that will be written; makes one, asking for the right to write unread.
@@ -243,94 +445,24 @@ impl<H: Host> Context<H> {
             return Ok(index);
         }
         let t = table.get();
-        let at = t.layout.cells()[cell].at;
+        let at = t.layout.cells()[cell];
         let mut hold = Hold::default();
         let place = Place { table, record, at: at as u32 };
         if !late {
             // SAFETY: pinned, and the offset is of this table's layout.
             let view = unsafe { record.cell(at, t.aux_words) };
-            let answer = {
-                let asker = self.asker();
-                with_protocol!(t.protocol, P => asker.ask(place, |me| P::write(me, view, &mut hold)))
-            };
+            let held = &mut hold;
+            let answer =
+                with_protocol!(t.protocol, P => ask!(self.asker(), place, |me| P::write(me, view, held)));
             if let Err(refusal) = answer {
                 self.release_hold(table, record, at as u32, hold);
                 return Err(self.explain(refusal, place, cell as u32));
             }
         }
-        let index = self.writes.push(place, cell as u32, Effect::Change, None, hold);
+        let words = t.layout.value_words(cell);
+        let index = self.writes.push(place, cell as u32, Effect::Change, None, hold, words);
         self.writes.entry_mut(index).must_exist = must_exist;
         Ok(index)
-    }
-
-    /// Reads the cells of these groups in order to write them, into `self.row`. False: the row is
-    /// absent, which is noted as any read. The entries' indexes come out by cell.
-    #[inline(always)]
-    pub(crate) fn read_for_update(
-        &mut self,
-        table: TableRef,
-        record: RecordPtr,
-        groups: Range<usize>,
-        entries: &mut [u32; 8],
-    ) -> Result<bool, Stop> {
-        self.make_room(table);
-        let t = table.get();
-        let layout = &t.layout;
-        let row_base = layout.groups()[groups.start].at_in_row;
-        let mut group = groups.start;
-        let mut present = None;
-        while group < groups.end {
-            let cell = layout.groups()[group].cell;
-            let cell_layout = &layout.cells()[cell];
-            let end = cell_layout.groups.end.min(groups.end);
-            let here = if let Some(index) = self.writes.find(record, cell as u32) {
-                entries[cell] = index as u32;
-                self.read_own(index, group..end, row_base)?
-            } else {
-                let at = cell_layout.at as u32;
-                let place = Place { table, record, at };
-                // SAFETY: pinned, and the offset is of this table's layout.
-                let view = unsafe { record.cell(cell_layout.at, t.aux_words) };
-                let mut hold = Hold::default();
-                let row = &mut self.row;
-                let asker = crate::context::Asker {
-                    shared: &self.shared,
-                    txn: self.txn,
-                    order: self.order,
-                    deadline_ns: self.deadline_ns,
-                };
-                let answer = with_protocol!(t.protocol, P => asker.ask(place, |me| {
-                    P::update(me, view, &mut hold, || {
-                        copy_groups(record, &layout.groups()[group..end], row_base, row)
-                    })
-                }));
-                match answer {
-                    Ok((seen, ())) => {
-                        let here = !seen.word.is_absent();
-                        entries[cell] = self.note_update(place, cell, seen, hold, here);
-                        here
-                    }
-                    Err(refusal) => {
-                        self.release_hold(table, record, at, hold);
-                        return Err(self.explain(refusal, place, cell as u32));
-                    }
-                }
-            };
-            if present.is_some_and(|before| before != here) {
-                return Err(self.vanished(table, record, cell as u32));
-            }
-            present = Some(here);
-            group = end;
-        }
-        Ok(present.unwrap_or(false))
-    }
-
-    #[inline(always)]
-    fn note_update(&mut self, place: Place, cell: usize, seen: Seen, hold: Hold, present: bool) -> u32 {
-        self.read_bound = self.read_bound.max(seen.word.time());
-        // Validated when it is locked, so it is not in the read set.
-        let effect = if present { Effect::Change } else { Effect::Keep };
-        self.writes.push(place, cell as u32, effect, Some(seen.word), hold) as u32
     }
 
     /// The record under a key, which is put in, absent, if there is none. Also whether the
@@ -352,7 +484,7 @@ impl<H: Host> Context<H> {
             let since = Timestamp::new(stamp.wts.load(Ordering::Relaxed));
             for cell in t.layout.cells() {
                 // SAFETY: just allocated with this layout.
-                let view = unsafe { record.cell(cell.at, t.aux_words) };
+                let view = unsafe { record.cell(*cell, t.aux_words) };
                 // Nobody else knows the record yet.
                 view.word.unlock_unwatched(Word::version(since, SlotId::NOBODY, true));
                 with_protocol!(t.protocol, P => P::init(view, read_until));
@@ -381,9 +513,8 @@ impl<H: Host> Context<H> {
         row: &R,
         replace: bool,
     ) -> Result<bool, Abort> {
-        let all = 0..R::SIZES.len();
-        self.keeping_secondaries(table, key, all.clone(), |context| {
-            look_until_found(|| context.try_insert(table, key, row, replace, all.clone()))
+        self.keeping_secondaries(table, key, 0..R::SIZES.len(), |context| {
+            look_until_found(|| context.try_insert(table, key, row, replace))
         })
     }
 
@@ -393,19 +524,18 @@ impl<H: Host> Context<H> {
         key: &[u8],
         row: &R,
         replace: bool,
-        all: Range<usize>,
     ) -> Result<bool, Stop> {
         let (record, seen_absent) = self.find_or_create(table, key)?;
         let t = table.get();
-        let mut entries = [0; 8];
+        let mut entries = [0; GROUPS_MAX];
         if replace {
-            if seen_absent && self.read_groups(table, record, all)? {
+            if seen_absent && self.is_present(table, record, 0, R::SIZES)? {
                 return Err(self.vanished(table, record, 0));
             }
             for (cell, entry) in entries.iter_mut().enumerate().take(t.layout.cells().len()) {
                 *entry = self.write_entry(table, record, cell, false, false)? as u32;
             }
-        } else if self.read_for_update(table, record, all, &mut entries)? {
+        } else if self.is_present_for_update(table, record, R::SIZES, &mut entries)? {
             if seen_absent {
                 return Err(self.vanished(table, record, 0));
             }
@@ -430,7 +560,7 @@ impl<H: Host> Context<H> {
             let index = index as usize;
             let entry = self.writes.entry(index);
             debug_assert_eq!(entry.record, record);
-            if entry.effect == Effect::Change && self.writes.changes(index).next().is_none() {
+            if entry.effect == Effect::Change && entry.changes_nothing() {
                 self.writes.entry_mut(index).effect = Effect::Keep;
             }
         }
@@ -447,9 +577,8 @@ impl<H: Host> Context<H> {
     fn try_delete(&mut self, table: TableRef, key: &[u8]) -> Result<bool, Stop> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
-        let mut entries = [0; 8];
-        let all = 0..t.layout.groups().len();
-        if !self.read_for_update(table, record, all, &mut entries)? {
+        let mut entries = [0; GROUPS_MAX];
+        if !self.is_present_for_update(table, record, t.sizes, &mut entries)? {
             return Ok(false);
         }
         for &index in &entries[..t.layout.cells().len()] {
@@ -472,6 +601,28 @@ impl<H: Host> Context<H> {
         })
     }
 
+    /// Whether a row exists: a read of groups of it, whose values are not wanted.
+    fn is_present(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+    ) -> Result<bool, Stop> {
+        self.with_row(sizes, |context, row| context.read_groups(table, record, first, sizes, row, None))
+    }
+
+    /// The same of all groups, which will be written.
+    fn is_present_for_update(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        sizes: &[Size],
+        entries: &mut [u32; GROUPS_MAX],
+    ) -> Result<bool, Stop> {
+        self.with_row(sizes, |context, row| context.read_groups(table, record, 0, sizes, row, Some(entries)))
+    }
+
     fn try_write(
         &mut self,
         table: TableRef,
@@ -481,10 +632,12 @@ impl<H: Host> Context<H> {
     ) -> Result<bool, Stop> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
-        let mut entries = [0; 8];
-        let cells = t.layout.groups()[groups.start].cell..t.layout.groups()[groups.end - 1].cell + 1;
-        for cell in cells {
-            if !self.seems_present(table, record, cell) && !self.read_groups(table, record, groups.clone())? {
+        let mut entries = [0; GROUPS_MAX];
+        let cells = t.layout.group(groups.start).cell..=t.layout.group(groups.end - 1).cell;
+        for cell in cells.map(|cell| cell as usize) {
+            if !self.seems_present(table, record, cell)
+                && !self.is_present(table, record, groups.start, &t.sizes[groups.clone()])?
+            {
                 return Ok(false);
             }
             entries[cell] = self.write_entry(table, record, cell, true, false)? as u32;
@@ -510,7 +663,7 @@ impl<H: Host> Context<H> {
         }
         let t = table.get();
         // SAFETY: pinned, and the offset is of this table's layout.
-        let view = unsafe { record.cell(t.layout.cells()[cell].at, t.aux_words) };
+        let view = unsafe { record.cell(t.layout.cells()[cell], t.aux_words) };
         let word = view.word.load();
         word.is_locked() && !word.is_reclaimed() || !word.is_locked() && !word.is_absent()
     }
@@ -539,36 +692,35 @@ impl<H: Host> Context<H> {
     ) -> Result<bool, Stop> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
-        let cell = t.layout.groups()[group].cell;
-        if !self.seems_present(table, record, cell) && !self.read_groups(table, record, group..group + 1)? {
+        let cell = t.layout.group(group).cell as usize;
+        if !self.seems_present(table, record, cell)
+            && !self.is_present(table, record, group, &t.sizes[group..group + 1])?
+        {
             return Ok(false);
         }
         let index = self.write_entry(table, record, cell, true, true)?;
         self.writes.will_change(index);
-        let has_value = self.writes.value_of(index, group as u32).is_some();
+        let entry = self.writes.entry(index);
+        let (has_value, was_read) = (entry.has_value(group), entry.seen.is_some());
         self.writes.add_update(index, group as u32, update(), payload);
         // What has been read or written already is updated at once.
-        if has_value || self.writes.entry(index).seen.is_some() {
-            self.settle_group_value(index, group)?;
+        if has_value {
+            self.settle_value(index, group);
+        } else if was_read {
+            self.settle_group(index, group)?;
         }
         Ok(true)
     }
 
-    /// Applies the updates of a group to its value: this transaction's own, or the one in the record.
-    fn settle_group_value(&mut self, index: usize, group: usize) -> Result<(), Stop> {
-        let Some(base) = self.writes.value_of(index, group as u32) else {
-            return self.settle_group(index, group);
-        };
+    /// Applies the updates of a group to this transaction's own value of it.
+    fn settle_value(&mut self, index: usize, group: usize) {
+        let layout = self.writes.entry(index).table.get().layout.group(group);
         let mut value = std::mem::take(&mut self.value);
         value.clear();
-        value.extend_from_slice(self.writes.value_bytes(&base));
-        for change in self.writes.changes(index).filter(|c| c.group == group as u32) {
-            self.writes.apply(change, &mut value);
-        }
-        self.writes.unlink(index, group as u32);
-        self.writes.set_value(index, group as u32, value.len(), |out| out.copy_from_slice(&value));
+        value.extend_from_slice(self.writes.value_bytes(index, layout));
+        self.writes.apply(index, group, &mut value);
+        self.set_value(index, group, &value);
         self.value = value;
-        Ok(())
     }
 }
 
@@ -577,7 +729,7 @@ pub(crate) struct EntryWriter<'a> {
     pub writes: &'a mut WriteSet,
     pub table: TableRef,
     /// The entries, by cell.
-    pub entries: [u32; 8],
+    pub entries: [u32; GROUPS_MAX],
     /// The first group that is written; indexes count from it.
     pub first: usize,
     /// A value was longer than 4 GiB.
@@ -588,8 +740,8 @@ impl RowWriter for EntryWriter<'_> {
     #[inline(always)]
     fn group<G: Group>(&mut self, index: usize, value: &G) {
         let group = self.first + index;
-        let layout = &self.table.get().layout.groups()[group];
-        let entry = self.entries[layout.cell] as usize;
+        let layout = self.table.get().layout.group(group);
+        let entry = self.entries[layout.cell as usize % GROUPS_MAX] as usize;
         // What was only to be validated is written after all.
         self.writes.will_change(entry);
         let bytes = value.encoded_bytes();
@@ -597,6 +749,6 @@ impl RowWriter for EntryWriter<'_> {
             self.too_long = true;
             return;
         }
-        self.writes.set_value(entry, group as u32, bytes, |out| value.encode(out));
+        self.writes.set_value(entry, group, layout, G::SIZE, bytes, |out| value.encode(out));
     }
 }

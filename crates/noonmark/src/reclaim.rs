@@ -37,7 +37,7 @@ impl<H: Host> Context<H> {
     pub(crate) fn queue_if_absent(&mut self, table: TableRef, record: RecordPtr) {
         let t = table.get();
         // SAFETY: pinned since it was found or made, or in this session's queue and so not freed.
-        let cell = unsafe { record.cell(t.layout.cells()[0].at, t.aux_words) };
+        let cell = unsafe { record.cell(t.layout.cells()[0], t.aux_words) };
         let word = cell.word.load();
         let may_be_absent = word.is_absent() || word.is_locked();
         // SAFETY: as above.
@@ -111,10 +111,10 @@ impl<H: Host> Context<H> {
         let mut wts = Timestamp::ZERO;
         let mut rts = Timestamp::ZERO;
         let mut sealed = true;
-        for (layout, hold) in cells.iter().zip(&mut holds) {
-            let place = Place { table, record, at: layout.at as u32 };
+        for (at, hold) in cells.iter().zip(&mut holds) {
+            let place = Place { table, record, at: *at as u32 };
             // SAFETY: the record is in this session's queue, so nobody else frees it.
-            let cell = unsafe { record.cell(layout.at, t.aux_words) };
+            let cell = unsafe { record.cell(*at, t.aux_words) };
             let word = cell.word.load();
             let me = self.asker().me(place);
             sealed = !word.is_locked()
@@ -132,8 +132,8 @@ impl<H: Host> Context<H> {
             wts = wts.max(word.time());
         }
         if !sealed {
-            for (layout, hold) in cells.iter().zip(holds) {
-                self.release_hold(table, record, layout.at as u32, hold);
+            for (at, hold) in cells.iter().zip(holds) {
+                self.release_hold(table, record, *at as u32, hold);
             }
             return false;
         }
@@ -142,10 +142,10 @@ impl<H: Host> Context<H> {
         let unlinked =
             t.index.remove(key, record, wts.ticks(), rts.ticks(), &mut self.limbo, &self.shared.epochs);
         debug_assert!(unlinked, "a record is in its index until it is reclaimed, which happens once");
-        for layout in cells {
-            let place = Place { table, record, at: layout.at as u32 };
+        for at in cells {
+            let place = Place { table, record, at: *at as u32 };
             // SAFETY: as above.
-            let cell = unsafe { record.cell(layout.at, t.aux_words) };
+            let cell = unsafe { record.cell(*at, t.aux_words) };
             let me = self.asker().me(place);
             with_protocol!(t.protocol, P => P::publish(me, cell, Word::RECLAIMED));
         }

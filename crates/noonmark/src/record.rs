@@ -11,7 +11,7 @@
 //!
 //! A *cell* is what has timestamps of its own: one column group of a fine-grained table, or all
 //! groups of a coarse one. Its version word comes first, then the words that its protocol keeps
-//! beside the data, then the values. A group of fixed size up to [`INLINE_BYTES_MAX`] lies in the
+//! beside the data, then the values. A group of fixed size up to `INLINE_BYTES_MAX` lies in the
 //! cell; any other is one word, the address of an immutable version (see [`boxed_bytes`]).
 //!
 //! Value words are atomics, read and written relaxed: a reader may meet a writer, and finds out
@@ -21,44 +21,29 @@
 //! A record is reached by its address, which stays valid while the finder is pinned to an epoch.
 //! This is one of the few modules with `unsafe`; each function says what its callers promise.
 
-use crate::group::Size;
+use crate::group::{GROUPS_MAX, Size, words_of};
 use noonmark_core::sync::{AtomicU32, AtomicU64, Ordering};
 use noonmark_core::{VersionWord, Word};
 use std::alloc::{self, Layout as Block};
 use std::mem::size_of;
 use std::ptr::NonNull;
 
-/// The largest group that lies in the record; a larger one goes behind a pointer.
-pub(crate) const INLINE_BYTES_MAX: usize = 1024;
-
 const HEADER_WORDS: usize = 1;
 /// Of the second header word's low half: the record is in some session's queue for reclamation.
 const QUEUED: u32 = 1 << 31;
 
 /// Where one group lies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupLayout {
     /// Its cell.
-    pub cell: usize,
+    pub cell: u32,
+    /// Offset in words of the cell's version word; the aux words follow.
+    pub cell_at: u32,
     /// Offset in words from the start of the record.
-    pub at: usize,
-    /// Offset in words within a row that is copied out: all groups' words, one after another.
-    pub at_in_row: usize,
-    /// How many words: the value's, or 1 for the address.
-    pub words: usize,
-    /// Bytes of the value, if it is inline.
-    pub bytes: usize,
-    /// Whether the word is the address of a version.
-    pub boxed: bool,
-}
-
-/// Where one cell lies.
-#[derive(Clone, Debug)]
-pub(crate) struct CellLayout {
-    /// Offset in words of the version word; the aux words follow.
-    pub at: usize,
-    /// Its groups.
-    pub groups: std::ops::Range<usize>,
+    pub at: u32,
+    /// Offset in words from the first word of the cell's values.
+    pub in_cell: u32,
+    pub size: Size,
 }
 
 /// How the records of a table are laid out.
@@ -67,67 +52,81 @@ pub(crate) struct CellLayout {
 /// takes the key if it fits.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    groups: Vec<GroupLayout>,
-    cells: Vec<CellLayout>,
+    /// The first `group_count` of them are; the others repeat the first.
+    groups: [GroupLayout; GROUPS_MAX],
+    group_count: usize,
+    /// Offsets in words of the cells' version words: one a group, or one for all.
+    cells: Vec<usize>,
     /// Offset in words of the key.
     key_at: usize,
     /// Offset in words of the first word after the cells.
     end: usize,
     /// Words of all groups.
-    row_words: usize,
+    values: usize,
 }
 
 /// Words of a cache line.
 pub(crate) const LINE_WORDS: usize = 8;
 
 impl Layout {
-    /// For groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell. `key_bytes`: how
-    /// long every key is, if they are all of one length.
+    /// For one to eight groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell.
+    /// `key_bytes`: how long every key is, if they are all of one length.
     pub(crate) fn new(sizes: &[Size], coarse: bool, aux_words: usize, key_bytes: Option<usize>) -> Self {
-        let mut layout =
-            Layout { groups: Vec::new(), cells: Vec::new(), key_at: 0, end: HEADER_WORDS, row_words: 0 };
-        let step = if coarse { sizes.len() } else { 1 };
-        for (cell, first) in (0..sizes.len()).step_by(step).enumerate() {
-            let groups = first..first + step;
-            let shape = |index: usize| match sizes[index] {
-                Size::Fixed(bytes) if bytes <= INLINE_BYTES_MAX => (bytes.div_ceil(8), bytes, false),
-                _ => (1, 0, true),
-            };
-            let words = 1 + aux_words + groups.clone().map(|index| shape(index).0).sum::<usize>();
-            if words <= LINE_WORDS && layout.end % LINE_WORDS + words > LINE_WORDS {
-                layout.end = layout.end.next_multiple_of(LINE_WORDS);
+        let mut groups = Vec::with_capacity(sizes.len());
+        let mut cells = Vec::new();
+        let mut end = HEADER_WORDS;
+        for sizes in sizes.chunks(if coarse { sizes.len() } else { 1 }) {
+            let words = 1 + aux_words + words_of(sizes);
+            if words <= LINE_WORDS && end % LINE_WORDS + words > LINE_WORDS {
+                end = end.next_multiple_of(LINE_WORDS);
             }
-            layout.cells.push(CellLayout { at: layout.end, groups: groups.clone() });
-            layout.end += 1 + aux_words;
-            for index in groups {
-                let (words, bytes, boxed) = shape(index);
-                let (at, at_in_row) = (layout.end, layout.row_words);
-                layout.groups.push(GroupLayout { cell, at, at_in_row, words, bytes, boxed });
-                layout.end += words;
-                layout.row_words += words;
+            let (cell, cell_at) = (cells.len() as u32, end as u32);
+            cells.push(end);
+            end += 1 + aux_words;
+            let values_at = end;
+            for &size in sizes {
+                let (at, in_cell) = (end as u32, (end - values_at) as u32);
+                groups.push(GroupLayout { cell, cell_at, at, in_cell, size });
+                end += size.words();
             }
         }
-        let gap = layout.cells.first().map_or(0, |cell| cell.at - HEADER_WORDS);
-        layout.key_at = match key_bytes {
+        let gap = cells[0] - HEADER_WORDS;
+        let key_at = match key_bytes {
             Some(bytes) if bytes.div_ceil(8) <= gap => HEADER_WORDS,
-            _ => layout.end,
+            _ => end,
         };
-        layout
+        let group_count = groups.len();
+        let groups = std::array::from_fn(|index| groups[if index < group_count { index } else { 0 }]);
+        Layout { groups, group_count, cells, key_at, end, values: words_of(sizes) }
     }
 
+    /// Where group number `index` lies, which must be one of the table's.
     #[inline(always)]
+    pub(crate) fn group(&self, index: usize) -> &GroupLayout {
+        debug_assert!(index < self.group_count);
+        &self.groups[index % GROUPS_MAX]
+    }
+
     pub(crate) fn groups(&self) -> &[GroupLayout] {
-        &self.groups
+        &self.groups[..self.group_count]
     }
 
+    /// Offsets in words of the cells' version words.
     #[inline(always)]
-    pub(crate) fn cells(&self) -> &[CellLayout] {
+    pub(crate) fn cells(&self) -> &[usize] {
         &self.cells
     }
 
-    /// Words of all groups together.
-    pub(crate) fn row_words(&self) -> usize {
-        self.row_words
+    /// Words of the values in the cell of group number `index`.
+    #[inline(always)]
+    pub(crate) fn value_words(&self, index: usize) -> usize {
+        if self.is_one_cell() { self.values } else { self.group(index).size.words() }
+    }
+
+    /// Whether all groups are in one cell.
+    #[inline(always)]
+    pub(crate) fn is_one_cell(&self) -> bool {
+        self.cells.len() == 1
     }
 
     /// The bytes of a record with a key of this length.
@@ -180,7 +179,7 @@ impl RecordPtr {
             let bytes = address.as_ptr().add(layout.key_at).cast::<u8>();
             std::ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
             for cell in &layout.cells {
-                let word = address.as_ptr().add(cell.at).cast::<VersionWord>();
+                let word = address.as_ptr().add(*cell).cast::<VersionWord>();
                 word.write(VersionWord::new(Word::version(
                     noonmark_core::Timestamp::ZERO,
                     noonmark_core::SlotId::NOBODY,
@@ -204,8 +203,8 @@ impl RecordPtr {
     pub(crate) unsafe fn free(self, layout: &Layout) {
         // SAFETY: promised by the caller; the block is computed as at allocation.
         unsafe {
-            for group in layout.groups.iter().filter(|g| g.boxed) {
-                let address = self.words(group).first().map_or(0, |w| w.load(Ordering::Relaxed));
+            for group in layout.groups().iter().filter(|g| g.size.is_boxed()) {
+                let address = self.words(group.at, 1)[0].load(Ordering::Relaxed);
                 free_boxed(address);
             }
             let bytes = layout.record_bytes(self.key().len());
@@ -270,15 +269,15 @@ impl RecordPtr {
         }
     }
 
-    /// The words of a group.
+    /// So many words from the one at this offset on.
     ///
     /// # Safety
-    /// The group is of the layout that the record was allocated with, and the record is not freed
-    /// while `'a` lasts.
+    /// They are those of a group of the layout that the record was allocated with, and the record is not
+    /// freed while `'a` lasts.
     #[inline(always)]
-    pub(crate) unsafe fn words<'a>(self, group: &GroupLayout) -> &'a [AtomicU64] {
+    pub(crate) unsafe fn words<'a>(self, at: u32, words: usize) -> &'a [AtomicU64] {
         // SAFETY: promised by the caller.
-        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(group.at).cast::<AtomicU64>(), group.words) }
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(at as usize).cast::<AtomicU64>(), words) }
     }
 }
 
@@ -350,19 +349,19 @@ mod tests {
         let sizes = [Size::Fixed(50), Size::Fixed(50), Size::Variable, Size::Fixed(2000)];
         let fine = Layout::new(&sizes, false, 1, None);
         assert_eq!(fine.cells().len(), 4);
-        assert_eq!(fine.groups()[1].at, 1 + (2 + 7) + 2);
+        assert_eq!(fine.group(1).at, 1 + (2 + 7) + 2);
         let coarse = Layout::new(&sizes, true, 0, Some(3));
         assert_eq!(coarse.cells().len(), 1);
-        assert_eq!(coarse.cells()[0].groups, 0..4);
+        assert!(coarse.groups().iter().all(|group| group.cell == 0 && group.cell_at == 1));
         assert_eq!(coarse.record_bytes(3), 8 * (1 + 1 + 7 + 7 + 1 + 1 + 1));
-        assert!(coarse.groups()[3].boxed && coarse.groups()[2].boxed);
+        assert!(coarse.group(3).size.is_boxed() && coarse.group(2).size.is_boxed());
     }
 
     #[test]
     fn a_cell_that_fits_a_line_lies_in_one() {
         let sizes = [Size::Fixed(50), Size::Fixed(50)];
         let two = Layout::new(&sizes, false, 0, Some(8));
-        assert_eq!([two.cells()[0].at, two.cells()[1].at], [8, 16]);
+        assert_eq!(two.cells(), [8, 16]);
         assert_eq!(two.record_bytes(8), 192, "header and key lie before the cells");
         assert_eq!(Layout::new(&sizes, true, 0, Some(8)).record_bytes(8), 136);
         assert_eq!(Layout::new(&[Size::Fixed(8)], false, 0, Some(8)).record_bytes(8), 32);
@@ -379,10 +378,10 @@ mod tests {
             assert_eq!(record.key(), b"some key");
             record.unmark_queued();
             assert!(record.try_mark_queued());
-            let cell = record.cell(layout.cells()[1].at, 2);
+            let cell = record.cell(layout.cells()[1], 2);
             assert!(cell.word.load().is_absent() && cell.aux.len() == 2);
             let address = allocate_boxed(b"0123456789");
-            record.words(&layout.groups()[0])[0].store(address, Ordering::Relaxed);
+            record.words(layout.group(0).at, 1)[0].store(address, Ordering::Relaxed);
             assert_eq!(boxed_bytes(address), b"0123456789");
             record.free(&layout);
         }

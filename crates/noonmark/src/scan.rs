@@ -8,7 +8,7 @@
 
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
-use crate::group::Row;
+use crate::group::{Row, RowReader, Size};
 use crate::key::{Key, KeyBytes};
 use crate::protocol::{Conflict, What};
 use crate::table::{Index, TableRef};
@@ -16,7 +16,7 @@ use crate::transaction::Transaction;
 use crate::typed::{SecondaryIndex, Target};
 use noonmark_core::Host;
 use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow, Range, RangeBounds};
+use std::ops::{Bound, ControlFlow, RangeBounds};
 
 /// How a scan goes through its range.
 #[derive(Clone, Copy)]
@@ -28,14 +28,31 @@ struct Shape {
 type Bounds = (Bound<KeyBytes>, Bound<KeyBytes>);
 
 impl<H: Host> Context<H> {
-    /// Gives each row of a range to `visit`, with its key and its groups, until it breaks.
+    /// Gives each row of a range to `visit`, with its key and groups of these sizes, from `first` on,
+    /// until it breaks.
+    #[inline(always)]
     fn scan(
         &mut self,
         table: TableRef,
         bounds: &Bounds,
-        groups: Range<usize>,
+        (first, sizes): (usize, &[Size]),
         shape: Shape,
-        mut visit: impl FnMut(&[u8], &crate::group::RowReader<'_>) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], &RowReader<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Abort> {
+        self.with_row(sizes, |context, row| {
+            context.scan_with(table, bounds, (first, sizes), shape, row, visit)
+        })
+    }
+
+    #[inline(always)]
+    fn scan_with(
+        &mut self,
+        table: TableRef,
+        bounds: &Bounds,
+        (first, sizes): (usize, &[Size]),
+        shape: Shape,
+        row: &mut [u64],
+        mut visit: impl FnMut(&[u8], &RowReader<'_>) -> ControlFlow<()>,
     ) -> Result<(), Abort> {
         let Index::Ordered(index) = &table.get().index else {
             return Err(self.fail(AbortKind::NotOrdered, table, &[]));
@@ -56,12 +73,12 @@ impl<H: Host> Context<H> {
             };
             self.note_node(table, node, near);
             for &record in records {
-                match self.read_groups(table, record, groups.clone()) {
+                match self.read_groups(table, record, first, sizes, row, None) {
                     Ok(false) => {}
                     Ok(true) => {
                         // SAFETY: as above.
                         let key = unsafe { record.key() };
-                        if visit(key, &self.row_reader(table, groups.start)).is_break() {
+                        if visit(key, &RowReader::new(row, sizes)).is_break() {
                             return ControlFlow::Break(());
                         }
                         left -= 1;
@@ -132,7 +149,8 @@ impl<'x, 's, H: Host, T: Target> Scan<'x, 's, H, T> {
         if is_empty(&self.bounds) {
             return Ok(());
         }
-        context.scan(table, &self.bounds, self.target.groups(), self.shape, |key, row| {
+        let groups = (self.target.groups().start, T::Value::SIZES);
+        context.scan(table, &self.bounds, groups, self.shape, |key, row| {
             match T::Key::read(key) {
                 Some(key) => visit(key, T::Value::decode_row(row)),
                 // Keys are only ever written by this type, so this cannot be.
@@ -224,10 +242,12 @@ impl<'x, 's, H: Host, S: Key, K: Key> SecondaryScan<'x, 's, H, S, K> {
         if is_empty(&self.bounds) {
             return Ok(());
         }
-        context.scan(table, &self.bounds, 0..1, self.shape, |entry, _| match <(S, K)>::read(entry) {
-            Some((secondary, primary)) => visit(secondary, primary),
-            // Entries are only ever written as such pairs, so this cannot be.
-            None => ControlFlow::Continue(()),
+        context.scan(table, &self.bounds, (0, <()>::SIZES), self.shape, |entry, _| {
+            match <(S, K)>::read(entry) {
+                Some((secondary, primary)) => visit(secondary, primary),
+                // Entries are only ever written as such pairs, so this cannot be.
+                None => ControlFlow::Continue(()),
+            }
         })
     }
 

@@ -9,6 +9,7 @@
 
 use crate::abort::Abort;
 use crate::context::Context;
+use crate::group::RowReader;
 use crate::key::KeyBytes;
 use crate::operations::look_until_found;
 use crate::table::TableRef;
@@ -58,15 +59,17 @@ impl<H: Host> Context<H> {
         groups: &Range<usize>,
     ) -> Result<Vec<KeyBytes>, Abort> {
         let t = table.get();
-        let present = look_until_found(|| match self.find(table, key) {
-            None => Ok(false),
-            Some(record) => self.read_groups(table, record, 0..t.layout.groups().len()),
-        })?;
-        if !present {
-            return Ok(Vec::new());
-        }
-        let affected = t.secondaries().filter(|s| s.depends_on(groups));
-        let row = self.row_reader(table, 0);
-        Ok(affected.map(|s| (s.extract)(key, &row.counted_from(s.groups.start))).collect())
+        self.with_row(t.sizes, |context, row| {
+            let present = look_until_found(|| match context.find(table, key) {
+                None => Ok(false),
+                Some(record) => context.read_groups(table, record, 0, t.sizes, row, None),
+            })?;
+            if !present {
+                return Ok(Vec::new());
+            }
+            let affected = t.secondaries().filter(|s| s.depends_on(groups));
+            let row = RowReader::new(row, t.sizes);
+            Ok(affected.map(|s| (s.extract)(key, &row.after(s.groups.start))).collect())
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Tables, untyped: keys and values as bytes, a protocol, indexes.
 
 use crate::abort::TableInfo;
+use crate::group::Size;
 use crate::index::{HashIndex, Inserted, KeyClass, Lookup, NodeStamp, OrderedIndex};
 use crate::key::KeyBytes;
 use crate::protocol::{Place, Protocol};
@@ -169,6 +170,8 @@ pub(crate) struct TableCore {
     pub protocol: Protocol,
     pub kind: IndexKind,
     pub granularity: Granularity,
+    /// Of its column groups.
+    pub sizes: &'static [Size],
     pub layout: Layout,
     /// `protocol.aux_words(..)` of this database.
     pub aux_words: usize,

@@ -3,10 +3,10 @@
 use crate::abort::{Abort, AbortKind};
 use crate::commit::Commit;
 use crate::context::Context;
-use crate::group::{Group, Row};
+use crate::group::{Group, Row, RowReader};
 use crate::index::Lookup;
 use crate::key::{AsKey, Key, KeyBytes};
-use crate::operations::{EntryWriter, look_until_found};
+use crate::record::RecordPtr;
 use crate::scan::{Scan, SecondaryScan};
 use crate::session::Concluded;
 use crate::table::TableRef;
@@ -74,12 +74,22 @@ impl<'s, H: Host> Transaction<'s, H> {
 
     #[inline(always)]
     fn get_bytes<T: Target>(&mut self, target: &T, key: &[u8]) -> Result<Option<T::Value>, Abort> {
+        let found = self.context.find(TableRef::new(target.core()), key);
+        self.get_at(target, key, found)
+    }
+
+    #[inline(always)]
+    fn get_at<T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+    ) -> Result<Option<T::Value>, Abort> {
         let table = TableRef::new(target.core());
-        let context = &mut *self.context;
-        look_until_found(|| {
-            let Some(record) = context.find(table, key) else { return Ok(None) };
-            let present = context.read_groups(table, record, target.groups())?;
-            Ok(present.then(|| T::Value::decode_row(&context.row_reader(table, target.groups().start))))
+        let (first, sizes) = (target.groups().start, T::Value::SIZES);
+        self.context.with_row(sizes, |context, row| {
+            let present = context.read_at(table, key, found, first, sizes, row)?;
+            Ok(present.then(|| T::Value::decode_row(&RowReader::new(row, sizes))))
         })
     }
 
@@ -90,9 +100,18 @@ impl<'s, H: Host> Transaction<'s, H> {
     #[inline]
     pub fn need<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<T::Value, Abort> {
         self.context.check(target.core())?;
-        key.with_key(|key| match self.get_bytes(target, key)? {
-            Some(value) => Ok(value),
-            None => Err(self.missing(target, key)),
+        let table = TableRef::new(target.core());
+        let (first, sizes) = (target.groups().start, T::Value::SIZES);
+        key.with_key(|key| {
+            let present = self.context.with_row(sizes, |context, row| {
+                let found = context.find(table, key);
+                match context.read_at(table, key, found, first, sizes, row) {
+                    Ok(true) => Ok(T::Value::decode_row(&RowReader::new(row, sizes))),
+                    Ok(false) => Err(None),
+                    Err(abort) => Err(Some(abort)),
+                }
+            });
+            present.map_err(|abort| abort.unwrap_or_else(|| self.missing(target, key)))
         })
     }
 
@@ -129,25 +148,10 @@ impl<'s, H: Host> Transaction<'s, H> {
     ) -> Result<bool, Abort> {
         let table = TableRef::new(target.core());
         let groups = target.groups();
-        self.context.keeping_secondaries(table, key, groups.clone(), |context| {
-            let mut entries = [0; 8];
-            let present = look_until_found(|| {
-                let Some(record) = context.find(table, key) else { return Ok(false) };
-                context.read_for_update(table, record, groups.clone(), &mut entries)
-            })?;
-            if !present {
-                return Ok(false);
-            }
-            let first = groups.start;
-            let mut value = T::Value::decode_row(&context.row_reader(table, first));
-            change(&mut value);
-            let writes = &mut context.writes;
-            let mut writer = EntryWriter { writes, table, entries, first, too_long: false };
-            value.encode_row(&mut writer);
-            if writer.too_long {
-                return Err(context.fail(AbortKind::TooLong, table, key));
-            }
-            Ok(true)
+        let first = groups.start;
+        self.context.keeping_secondaries(table, key, groups, |context| {
+            let found = context.find(table, key);
+            context.update_at::<T::Value>(table, key, found, first, change)
         })
     }
 
@@ -228,7 +232,7 @@ impl<'s, H: Host> Transaction<'s, H> {
             let buffer = std::mem::take(&mut self.context.lookups);
             let found = crate::many::look_up(table.get(), keys, target.groups(), buffer);
             for (index, (key, lookup)) in found.iter().enumerate() {
-                let value = self.get_found(target, table, key.as_slice(), lookup)?;
+                let value = self.get_found(target, key.as_slice(), lookup)?;
                 visit(batch * crate::many::BATCH + index, value);
             }
             self.context.lookups = found.lookups;
@@ -258,25 +262,15 @@ impl<'s, H: Host> Transaction<'s, H> {
     fn get_found<T: Target>(
         &mut self,
         target: &T,
-        table: TableRef,
         key: &[u8],
         lookup: &Lookup,
     ) -> Result<Option<T::Value>, Abort> {
-        let mut lookup = Some(*lookup);
-        let context = &mut *self.context;
-        look_until_found(|| {
-            let record = match lookup.take() {
-                Some(Lookup::Found(record)) => record,
-                // An absence that is some operations old is looked at again: this transaction may
-                // have inserted the key since.
-                _ => match context.find(table, key) {
-                    Some(record) => record,
-                    None => return Ok(None),
-                },
-            };
-            let present = context.read_groups(table, record, target.groups())?;
-            Ok(present.then(|| T::Value::decode_row(&context.row_reader(table, target.groups().start))))
-        })
+        match *lookup {
+            Lookup::Found(record) => self.get_at(target, key, Some(record)),
+            // An absence that is some operations old is looked at again: this transaction may have inserted
+            // the key since.
+            Lookup::Absent(_) => self.get_bytes(target, key),
+        }
     }
 
     /// Changes the values under keys that are known together, in their order, as
@@ -307,30 +301,10 @@ impl<'s, H: Host> Transaction<'s, H> {
                     self.update_or_miss(target, key.as_slice(), |value| change(number, value))?;
                     continue;
                 }
+                let change = |value: &mut T::Value| change(number, value);
                 let context = &mut *self.context;
-                let mut entries = [0; 8];
-                let mut first_look = Some(record);
-                let present = look_until_found(|| {
-                    let record = match first_look.take() {
-                        Some(record) => record,
-                        None => match context.find(table, key.as_slice()) {
-                            Some(record) => record,
-                            None => return Ok(false),
-                        },
-                    };
-                    context.read_for_update(table, record, groups.clone(), &mut entries)
-                })?;
-                if !present {
+                if !context.update_at(table, key.as_slice(), Some(record), groups.start, change)? {
                     return Err(self.missing(target, key.as_slice()));
-                }
-                let first = groups.start;
-                let mut value = T::Value::decode_row(&context.row_reader(table, first));
-                change(number, &mut value);
-                let writes = &mut context.writes;
-                let mut writer = EntryWriter { writes, table, entries, first, too_long: false };
-                value.encode_row(&mut writer);
-                if writer.too_long {
-                    return Err(context.fail(AbortKind::TooLong, table, key.as_slice()));
                 }
             }
             self.context.lookups = found.lookups;

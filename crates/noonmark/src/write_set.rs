@@ -1,11 +1,12 @@
-//! What a transaction will write: by cell, with the changes of each group in an arena.
+//! What a transaction will write: by cell, with an image of what will be in it, in an arena.
 //!
 //! All protocols buffer their writes; nothing is visible before the commit, and an abort has nothing
 //! to undo. A cell is found by a bit mask first (most reads are of cells that are not written), then
 //! by a linear scan, and once there are many, by a small hash table.
 
+use crate::group::{GROUPS_MAX, Size};
 use crate::protocol::{Hold, Place};
-use crate::record::{RecordPtr, as_bytes, as_bytes_mut};
+use crate::record::{GroupLayout, RecordPtr, as_bytes, as_bytes_mut};
 use crate::table::TableRef;
 use crate::update::{Apply, Closures};
 use noonmark_core::Word;
@@ -36,35 +37,73 @@ pub(crate) struct WriteEntry {
     /// Offset of the version word, in words.
     pub at: u32,
     pub cell: u32,
+    /// Where its image begins in the arena: room for all groups' words, laid out as in the record. Of a
+    /// group of variable size, the word says where in the arena the bytes are.
+    image: u32,
+    /// The groups whose new value is in the image, a bit each.
+    valued: u8,
     pub effect: Effect,
     /// The row was taken to exist without being read: it must when the cell is locked.
     pub must_exist: bool,
     /// The version that was read, if one was: only that one may be locked.
     pub seen: Option<Word>,
     pub hold: Hold,
-    /// Its changes: a list through `Change::next`, oldest first.
-    first_change: u32,
-    last_change: u32,
+    /// Its commit-time updates: a list through `Change::next`, oldest first. A group has a value or updates,
+    /// not both.
+    first_update: u32,
+    last_update: u32,
 }
 
-/// A change of one group.
+impl WriteEntry {
+    /// Whether the row is absent for this transaction.
+    pub(crate) fn leaves_absent(&self) -> bool {
+        match self.effect {
+            Effect::Delete => true,
+            Effect::Keep => self.seen.is_some_and(Word::is_absent),
+            Effect::Change | Effect::Insert => false,
+        }
+    }
+
+    /// Whether it has neither values nor updates.
+    pub(crate) fn changes_nothing(&self) -> bool {
+        self.valued == 0 && self.first_update == NONE
+    }
+
+    /// Whether it has a new value for a group.
+    #[inline(always)]
+    pub(crate) fn has_value(&self, group: usize) -> bool {
+        self.valued & 1 << group != 0
+    }
+
+    /// The groups that it has new values for.
+    #[inline(always)]
+    pub(crate) fn valued_groups(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut left = self.valued;
+        std::iter::from_fn(move || {
+            let group = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            (group < GROUPS_MAX).then_some(group)
+        })
+    }
+}
+
+/// A commit-time update of one group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub group: u32,
-    /// Its words in the arena: the value, or the payload of an update.
-    at: u32,
-    words: u32,
-    /// Length of the value or payload in bytes.
-    pub bytes: u32,
-    /// A commit-time update; `None`: a value, to be installed as it is.
-    pub apply: Option<Apply>,
+    /// Where its payload is in the arena.
+    payload: Bytes,
+    apply: Apply,
     next: u32,
 }
+
+/// Bytes in the arena: the word from which on, and how many.
+type Bytes = (u32, u32);
 
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     entries: Vec<WriteEntry>,
-    changes: Vec<Change>,
+    updates: Vec<Change>,
     arena: Vec<u64>,
     closures: Closures,
     /// A bit for each entry's hash: a clear bit says that a cell is not here.
@@ -81,7 +120,7 @@ fn hash(record: RecordPtr, cell: u32) -> u64 {
 impl WriteSet {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
-        self.changes.clear();
+        self.updates.clear();
         self.arena.clear();
         self.closures.clear();
         self.mask = 0;
@@ -101,6 +140,11 @@ impl WriteSet {
     #[inline(always)]
     pub(crate) fn entry(&self, index: usize) -> &WriteEntry {
         &self.entries[index]
+    }
+
+    #[inline(always)]
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut WriteEntry> {
+        self.entries.iter_mut()
     }
 
     #[inline(always)]
@@ -135,7 +179,7 @@ impl WriteSet {
         }
     }
 
-    /// Adds an entry for a cell that has none, with no changes yet.
+    /// Adds an entry for a cell that has none, with no changes yet and room for an image of so many words.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -144,22 +188,40 @@ impl WriteSet {
         effect: Effect,
         seen: Option<Word>,
         hold: Hold,
+        image_words: usize,
+    ) -> usize {
+        let image = self.arena.len();
+        self.arena.resize(image + image_words, 0);
+        self.push_with_image(place, cell, effect, seen, hold, image)
+    }
+
+    /// The same with an image that is at `image` in the arena already.
+    #[inline(always)]
+    pub(crate) fn push_with_image(
+        &mut self,
+        place: Place,
+        cell: u32,
+        effect: Effect,
+        seen: Option<Word>,
+        hold: Hold,
+        image: usize,
     ) -> usize {
         let Place { table, record, at } = place;
-        let hash = hash(record, cell);
-        self.mask |= 1 << (hash >> 58);
+        self.mask |= 1 << (hash(record, cell) >> 58);
         let index = self.entries.len();
         self.entries.push(WriteEntry {
             record,
             table,
             at,
             cell,
+            image: image as u32,
+            valued: 0,
             effect,
             must_exist: false,
             seen,
             hold,
-            first_change: NONE,
-            last_change: NONE,
+            first_update: NONE,
+            last_update: NONE,
         });
         if index + 1 >= HASHED_FROM {
             self.add_hashed(index);
@@ -202,47 +264,58 @@ impl WriteSet {
     /// Forgets the changes of an entry: the row goes.
     pub(crate) fn drop_changes(&mut self, index: usize) {
         let entry = &mut self.entries[index];
-        entry.first_change = NONE;
-        entry.last_change = NONE;
+        entry.valued = 0;
+        entry.first_update = NONE;
+        entry.last_update = NONE;
     }
 
-    /// Sets the value of a group, in place of the changes to it before; if there is a value already, no
-    /// update may have come after it.
-    #[inline]
+    /// Where the arena ends: the next image may be put there by [`WriteSet::draft`].
+    #[inline(always)]
+    pub(crate) fn arena_end(&self) -> usize {
+        self.arena.len()
+    }
+
+    /// Puts words at `at` in the arena, in place of all that was from there on.
+    #[inline(always)]
+    pub(crate) fn draft(&mut self, at: usize, words: impl Iterator<Item = u64>) {
+        self.arena.truncate(at);
+        self.arena.extend(words);
+    }
+
+    /// Some words of the image of an entry.
+    #[inline(always)]
+    pub(crate) fn image(&self, index: usize, at: usize, words: usize) -> &[u64] {
+        let from = self.entries[index].image as usize + at;
+        &self.arena[from..from + words]
+    }
+
+    /// Sets the value of a group, in place of the changes to it before. `group` is its number, `layout` where
+    /// it lies.
+    #[inline(always)]
     pub(crate) fn set_value(
         &mut self,
         index: usize,
-        group: u32,
+        group: usize,
+        layout: &GroupLayout,
+        size: Size,
         bytes: usize,
         encode: impl FnOnce(&mut [u8]),
     ) {
-        let words = bytes.div_ceil(8);
-        if let Some(change) = self.value_of(index, group)
-            && change.words as usize == words
-        {
-            let at = change.at as usize;
-            let id = self.change_id(index, group);
-            self.changes[id as usize].bytes = bytes as u32;
-            encode(&mut as_bytes_mut(&mut self.arena[at..at + words])[..bytes]);
-            return;
+        let entry = &mut self.entries[index];
+        entry.valued |= 1 << group;
+        let has_updates = entry.first_update != NONE;
+        let at = entry.image as usize + layout.in_cell as usize;
+        if size.is_boxed() {
+            let from = self.arena.len();
+            self.arena.resize(from + bytes.div_ceil(8), 0);
+            encode(&mut as_bytes_mut(&mut self.arena[from..])[..bytes]);
+            self.arena[at] = (from as u64) << 32 | bytes as u64;
+        } else {
+            encode(&mut as_bytes_mut(&mut self.arena[at..at + size.words()])[..bytes]);
         }
-        let at = self.arena.len();
-        self.arena.resize(at + words, 0);
-        encode(&mut as_bytes_mut(&mut self.arena[at..])[..bytes]);
-        if self.entries[index].first_change != NONE {
-            self.unlink(index, group);
+        if has_updates {
+            self.unlink(index, group as u32);
         }
-        self.link(
-            index,
-            Change {
-                group,
-                at: at as u32,
-                words: words as u32,
-                bytes: bytes as u32,
-                apply: None,
-                next: NONE,
-            },
-        );
     }
 
     /// Adds a commit-time update of a group.
@@ -254,99 +327,86 @@ impl WriteSet {
         payload: &[u8],
     ) {
         let apply = self.closures.keep(update);
-        let (at, bytes) = self.keep_bytes(payload);
-        let words = bytes.div_ceil(8);
-        self.link(index, Change { group, at, words, bytes, apply: Some(apply), next: NONE });
+        let payload = self.keep_bytes(payload);
+        let id = self.updates.len() as u32;
+        self.updates.push(Change { group, payload, apply, next: NONE });
+        let entry = &mut self.entries[index];
+        if entry.first_update == NONE {
+            entry.first_update = id;
+        } else {
+            self.updates[entry.last_update as usize].next = id;
+        }
+        entry.last_update = id;
     }
 
-    /// Whether there may be commit-time updates among the changes.
+    /// Whether there may be commit-time updates.
     #[inline(always)]
     pub(crate) fn has_updates(&self) -> bool {
         !self.closures.is_empty()
     }
 
-    /// Applies a commit-time update to the bytes of a value.
-    pub(crate) fn apply(&self, change: &Change, value: &mut Vec<u8>) {
-        if let Some(apply) = change.apply {
-            self.closures.call(apply, self.value_bytes(change), value);
+    /// Applies the updates of a group to the bytes of a value.
+    pub(crate) fn apply(&self, index: usize, group: usize, value: &mut Vec<u8>) {
+        for update in self.updates(index).filter(|update| update.group as usize == group) {
+            self.closures.call(update.apply, self.kept_bytes(update.payload), value);
         }
     }
 
-    #[inline(always)]
-    fn link(&mut self, index: usize, change: Change) {
-        let id = self.changes.len() as u32;
-        self.changes.push(change);
-        let entry = &mut self.entries[index];
-        if entry.first_change == NONE {
-            entry.first_change = id;
-        } else {
-            self.changes[entry.last_change as usize].next = id;
-        }
-        entry.last_change = id;
+    /// Whether there are updates of a group.
+    pub(crate) fn has_updates_of(&self, index: usize, group: usize) -> bool {
+        self.updates(index).any(|update| update.group as usize == group)
     }
 
-    /// Takes all changes of a group out of the list.
-    pub(crate) fn unlink(&mut self, index: usize, group: u32) {
+    /// The updates of an entry, oldest first.
+    fn updates(&self, index: usize) -> impl Iterator<Item = &Change> {
+        let mut id = self.entries[index].first_update;
+        std::iter::from_fn(move || {
+            let update = self.updates.get(id as usize)?;
+            id = update.next;
+            Some(update)
+        })
+    }
+
+    /// Takes all updates of a group out of the list.
+    fn unlink(&mut self, index: usize, group: u32) {
         let mut kept = NONE;
-        let mut id = self.entries[index].first_change;
-        self.entries[index].first_change = NONE;
-        self.entries[index].last_change = NONE;
+        let mut id = self.entries[index].first_update;
+        self.entries[index].first_update = NONE;
+        self.entries[index].last_update = NONE;
         while id != NONE {
-            let next = self.changes[id as usize].next;
-            if self.changes[id as usize].group != group {
-                self.changes[id as usize].next = NONE;
+            let next = self.updates[id as usize].next;
+            if self.updates[id as usize].group != group {
+                self.updates[id as usize].next = NONE;
                 if kept == NONE {
-                    self.entries[index].first_change = id;
+                    self.entries[index].first_update = id;
                 } else {
-                    self.changes[kept as usize].next = id;
+                    self.updates[kept as usize].next = id;
                 }
                 kept = id;
-                self.entries[index].last_change = id;
+                self.entries[index].last_update = id;
             }
             id = next;
         }
     }
 
-    /// The changes of an entry, oldest first.
-    #[inline(always)]
-    pub(crate) fn changes(&self, index: usize) -> impl Iterator<Item = &Change> {
-        let mut id = self.entries[index].first_change;
-        std::iter::from_fn(move || {
-            let change = self.changes.get(id as usize)?;
-            id = change.next;
-            Some(change)
-        })
+    /// The bytes of a value of variable size, which the entry must have.
+    pub(crate) fn boxed_value(&self, index: usize, layout: &GroupLayout) -> &[u8] {
+        let word = self.image(index, layout.in_cell as usize, 1)[0];
+        self.kept_bytes(((word >> 32) as u32, word as u32))
     }
 
-    fn change_id(&self, index: usize, group: u32) -> u32 {
-        let mut id = self.entries[index].first_change;
-        while id != NONE && self.changes[id as usize].group != group {
-            id = self.changes[id as usize].next;
+    /// The bytes of a value, which the entry must have.
+    pub(crate) fn value_bytes(&self, index: usize, layout: &GroupLayout) -> &[u8] {
+        match layout.size {
+            Size::Fixed(bytes) if !layout.size.is_boxed() => {
+                &as_bytes(self.image(index, layout.in_cell as usize, layout.size.words()))[..bytes]
+            }
+            _ => self.boxed_value(index, layout),
         }
-        id
-    }
-
-    /// The value that this transaction has given a group, if it has and no update came after.
-    #[inline]
-    pub(crate) fn value_of(&self, index: usize, group: u32) -> Option<Change> {
-        let mut changes = self.changes(index).filter(|c| c.group == group);
-        changes.next().copied().filter(|c| c.apply.is_none())
-    }
-
-    /// The words of a change.
-    #[inline(always)]
-    pub(crate) fn words(&self, change: &Change) -> &[u64] {
-        &self.arena[change.at as usize..(change.at + change.words) as usize]
-    }
-
-    /// The bytes of a value or payload.
-    #[inline(always)]
-    pub(crate) fn value_bytes(&self, change: &Change) -> &[u8] {
-        &as_bytes(self.words(change))[..change.bytes as usize]
     }
 
     /// Keeps bytes for an explanation; says where.
-    pub(crate) fn keep_bytes(&mut self, bytes: &[u8]) -> (u32, u32) {
+    pub(crate) fn keep_bytes(&mut self, bytes: &[u8]) -> Bytes {
         let at = self.arena.len();
         self.arena.resize(at + bytes.len().div_ceil(8), 0);
         as_bytes_mut(&mut self.arena[at..])[..bytes.len()].copy_from_slice(bytes);
@@ -354,7 +414,7 @@ impl WriteSet {
     }
 
     /// Bytes that were kept.
-    pub(crate) fn kept_bytes(&self, (at, len): (u32, u32)) -> &[u8] {
+    pub(crate) fn kept_bytes(&self, (at, len): Bytes) -> &[u8] {
         &as_bytes(&self.arena[at as usize..])[..len as usize]
     }
 }

@@ -215,6 +215,7 @@ pub(crate) trait Rules {
     fn read<T>(me: Me<'_, impl Host>, cell: Cell<'_>, copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict>;
 
     /// Reads what the transaction will write. May lock: then `hold` says so.
+    #[inline(always)]
     fn update<T>(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
@@ -226,6 +227,7 @@ pub(crate) trait Rules {
     }
 
     /// The transaction will write this, unread. May lock: then `hold` says so.
+    #[inline(always)]
     fn write(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
         let _ = (me, cell, hold);
         Step::Ready(())
@@ -238,6 +240,7 @@ pub(crate) trait Rules {
     -> Step<(), Conflict>;
 
     /// The earliest time at which a new version may follow the one that this transaction locked.
+    #[inline(always)]
     fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
         let _ = cell;
         prev.time().next()
