@@ -20,8 +20,8 @@ use crate::group::Size;
 use crate::index::NodeSeen;
 #[cfg(feature = "planted-bugs")]
 use crate::planted::Bug;
-use crate::protocol::{Conflict, Order, Place, Rules, What, with_protocol};
-use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed};
+use crate::protocol::{Conflict, Order, Place, Protocol, Rules, What, with_protocol};
+use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
 use noonmark_core::sync::{Ordering, fence};
@@ -85,42 +85,53 @@ impl<H: Host> Context<H> {
     }
 
     /// Locks every cell that will be written; gives the earliest time at which all of them may have a
-    /// new version, if nothing else is in the way. A cell's [`Rules::write_bound`] is asked for once it is
-    /// locked; that others are not yet locked does not matter to it.
+    /// new version, if nothing else is in the way.
     #[inline(always)]
     fn seal(&mut self) -> Result<Timestamp, Abort> {
         let mut bound = self.floor.max(self.read_bound);
+        let mut from = 0;
+        while from < self.writes.len() {
+            let protocol = self.writes.entry(from).table.get().protocol;
+            from = with_protocol!(protocol, P => self.seal_run::<P>(protocol, from, &mut bound))?;
+        }
+        if bound == Timestamp::MAX && from > 0 {
+            return Err(Abort::plain(AbortKind::EndOfTime));
+        }
+        Ok(bound)
+    }
+
+    /// The cells from number `from` on, as far as they are of this protocol; says where that ends. A cell's
+    /// [`Rules::write_bound`] is asked for once it is locked; that others are not yet does not matter to it.
+    fn seal_run<P: Rules>(
+        &mut self,
+        protocol: Protocol,
+        from: usize,
+        bound: &mut Timestamp,
+    ) -> Result<usize, Abort> {
         let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
-        let refused = self.writes.entries_mut().find_map(|entry| {
+        let mut to = from;
+        for entry in &mut self.writes.entries_mut()[from..] {
             let t = entry.table.get();
+            if t.protocol != protocol {
+                break;
+            }
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let (seen, hold) = (entry.seen, &mut entry.hold);
-            let answer = with_protocol!(t.protocol, P => {
-                match ask!(asker, place, |me| P::seal(me, cell, seen, hold)) {
-                    Ok(()) => Ok(P::write_bound(cell, entry.hold.prev.unwrap_or(Word::FREE))),
-                    Err(refusal) => Err(refusal),
-                }
-            });
-            match answer {
-                Ok(_) if entry.must_exist && entry.hold.prev.is_some_and(Word::is_absent) => {
-                    Some((*entry, None))
-                }
-                Ok(after) => {
-                    bound = bound.max(after);
-                    None
-                }
-                Err(refusal) => Some((*entry, Some(refusal))),
+            if let Err(refusal) = ask!(asker, place, |me| P::seal(me, cell, seen, hold)) {
+                let entry = *entry;
+                return Err(self.refused(&entry, Some(refusal)));
             }
-        });
-        match refused {
-            None if bound == Timestamp::MAX && !self.writes.is_empty() => {
-                Err(Abort::plain(AbortKind::EndOfTime))
+            let prev = entry.hold.prev.unwrap_or(Word::FREE);
+            if entry.must_exist && prev.is_absent() {
+                let entry = *entry;
+                return Err(self.refused(&entry, None));
             }
-            None => Ok(bound),
-            Some((entry, refusal)) => Err(self.refused(&entry, refusal)),
+            *bound = (*bound).max(P::write_bound(cell, prev));
+            to += 1;
         }
+        Ok(to)
     }
 
     /// Why a cell of the write set was not granted: because it is gone, if no rule refused it.
@@ -154,24 +165,41 @@ impl<H: Host> Context<H> {
         if self.is_planted(Bug::SkipValidation) {
             return Ok(());
         }
+        let mut from = 0;
+        while let Some(entry) = self.reads.get(from) {
+            let protocol = entry.table.get().protocol;
+            from = with_protocol!(protocol, P => self.validate_run::<P>(protocol, from, time))?;
+        }
+        Ok(())
+    }
+
+    /// What was read, from number `from` on, as far as it is of this protocol; says where that ends.
+    fn validate_run<P: Rules>(
+        &mut self,
+        protocol: Protocol,
+        from: usize,
+        time: Timestamp,
+    ) -> Result<usize, Abort> {
         let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
-        let refused = self.reads.iter().find_map(|entry| {
+        let mut to = from;
+        for entry in &self.reads[from..] {
             let t = entry.table.get();
+            if t.protocol != protocol {
+                break;
+            }
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let own = self.writes.find(entry.record, entry.cell);
             let own = own.and_then(|own| self.writes.entry(own).hold.prev);
             let seen = entry.seen;
-            let answer = with_protocol!(t.protocol, P => {
-                ask!(asker, place, |me| P::validate(me, cell, seen, own, time))
-            });
-            answer.err().map(|refusal| (*entry, refusal))
-        });
-        match refused {
-            None => Ok(()),
-            Some((entry, refusal)) => Err(self.invalid(&entry, refusal)),
+            if let Err(refusal) = ask!(asker, place, |me| P::validate(me, cell, seen, own, time)) {
+                let entry = *entry;
+                return Err(self.invalid(&entry, refusal));
+            }
+            to += 1;
         }
+        Ok(to)
     }
 
     /// Why something that was read does not hold.
@@ -290,38 +318,42 @@ impl<H: Host> Context<H> {
         // Pairs with the acquire fence of optimistic reads: whoever sees one of the stores below sees
         // the locks that were taken before it.
         fence(Ordering::Release);
-        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
-        let mut deletes = false;
-        for index in 0..self.writes.len() {
+        let mut from = 0;
+        while from < self.writes.len() {
+            let protocol = self.writes.entry(from).table.get().protocol;
+            from = with_protocol!(protocol, P => self.install_run::<P>(protocol, from, time));
+        }
+    }
+
+    /// The cells from number `from` on, as far as they are of this protocol; says where that ends.
+    fn install_run<P: Rules>(&mut self, protocol: Protocol, from: usize, time: Timestamp) -> usize {
+        for index in from..self.writes.len() {
             let entry = self.writes.entry(index);
             let t = entry.table.get();
+            if t.protocol != protocol {
+                return index;
+            }
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let next = match entry.effect {
                 Effect::Keep => {
-                    with_protocol!(t.protocol, P => P::keep(cell, time));
+                    P::keep(cell, time);
                     entry.hold.prev.unwrap_or(Word::FREE)
                 }
                 Effect::Change | Effect::Insert => {
                     install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
                     Word::version(time, self.slot, false)
                 }
-                Effect::Delete => {
-                    deletes = true;
-                    Word::version(time, self.slot, true)
-                }
+                Effect::Delete => Word::version(time, self.slot, true),
             };
-            with_protocol!(t.protocol, P => P::publish(asker.me(place), cell, next));
-        }
-        if deletes {
-            for index in 0..self.writes.len() {
-                let entry = *self.writes.entry(index);
-                if entry.effect == Effect::Delete {
-                    self.queue_if_absent(entry.table, entry.record);
-                }
+            P::publish(self.asker().me(place), cell, next);
+            let (effect, table, record) = (entry.effect, entry.table, entry.record);
+            if effect == Effect::Delete {
+                self.queue_if_absent(table, record);
             }
         }
+        self.writes.len()
     }
 
     /// Turns commit-time updates into values: what they make of what is there now, under the lock.
@@ -372,10 +404,7 @@ fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &E
             // Release: the version is complete for whoever finds its address. Only we write here.
             retire_boxed(limbo, epochs, words[0].swap(address, Ordering::AcqRel));
         } else {
-            for (to, from) in words.iter().zip(writes.image(index, group.in_cell as usize, words.len())) {
-                // Relaxed: readers look at the version word before and after.
-                to.store(*from, Ordering::Relaxed);
-            }
+            store_words(words, writes.image(index, group.in_cell as usize, words.len()));
         }
     }
 }

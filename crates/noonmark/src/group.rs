@@ -88,17 +88,23 @@ pub trait Field: Sized + 'static {
             field.put(&mut out[index * Self::BYTES..(index + 1) * Self::BYTES]);
         }
     }
-    /// Reads several.
-    #[inline(always)]
-    fn take_all<const N: usize>(bytes: &[u8]) -> [Self; N] {
-        std::array::from_fn(|index| Self::take(&bytes[index * Self::BYTES..(index + 1) * Self::BYTES]))
-    }
+    /// Whether its bytes are what it is in memory; only this crate can say so.
+    #[doc(hidden)]
+    const PLAIN: Plain = Plain(false);
 }
+
+/// Whether a value in memory is the bytes that [`Field::put`] writes, all of which may be any bytes.
+#[doc(hidden)]
+pub struct Plain(bool);
+
+/// Numbers are written as little-endian machines have them in memory.
+const LITTLE_ENDIAN: Plain = Plain(cfg!(target_endian = "little"));
 
 macro_rules! number_fields {
     ($($t:ty),*) => {$(
         impl Field for $t {
             const BYTES: usize = size_of::<$t>();
+            const PLAIN: Plain = LITTLE_ENDIAN;
             #[inline(always)]
             fn put(&self, out: &mut [u8]) {
                 out.copy_from_slice(&self.to_le_bytes());
@@ -173,12 +179,7 @@ impl Field for u8 {
     fn put_all(fields: &[Self], out: &mut [u8]) {
         out.copy_from_slice(fields);
     }
-    #[inline(always)]
-    fn take_all<const N: usize>(bytes: &[u8]) -> [Self; N] {
-        let mut own = [0; N];
-        own.copy_from_slice(bytes);
-        own
-    }
+    const PLAIN: Plain = Plain(true);
 }
 fixed_group!(u8);
 
@@ -205,7 +206,17 @@ impl<F: Field, const N: usize> Field for [F; N] {
     }
     #[inline(always)]
     fn take(bytes: &[u8]) -> Self {
-        F::take_all(bytes)
+        if F::PLAIN.0 {
+            assert_eq!(bytes.len(), size_of::<Self>());
+            // SAFETY: as many bytes are there as it takes, and `Plain` says that they are a value.
+            return unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
+        }
+        std::array::from_fn(|index| F::take(&bytes[index * F::BYTES..(index + 1) * F::BYTES]))
+    }
+    const PLAIN: Plain = Plain(F::PLAIN.0);
+    #[inline(always)]
+    fn put_all(fields: &[Self], out: &mut [u8]) {
+        F::put_all(fields.as_flattened(), out);
     }
 }
 fixed_group!([F; N], F: Field, const N: usize);

@@ -10,7 +10,7 @@ use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of}
 use crate::index::{Inserted, Lookup};
 use crate::key::KEY_BYTES_MAX;
 use crate::protocol::{Conflict, Hold, Place, Rules, What, with_protocol};
-use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes};
+use crate::record::{GroupLayout, Layout, RecordPtr, as_bytes_mut, boxed_bytes};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteSet};
 use noonmark_core::sync::Ordering;
@@ -209,21 +209,27 @@ impl<H: Host> Context<H> {
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
         // A cell that has other groups, too, has room for them in its image.
-        let (image_at, words) = if sizes.len() == 1 && !layout.is_one_cell() {
-            (at, sizes[0].words())
-        } else {
-            (at - in_cell, layout.value_words(first))
-        };
+        let alone = sizes.len() == 1 && !layout.is_one_cell();
+        let cell_words = layout.value_words(first);
         let image = self.writes.arena_end();
         let mut hold = Hold::default();
         let (held, writes) = (&mut hold, &mut self.writes);
-        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
-        let answer = with_protocol!(t.protocol, P => ask!(asker, place, |me| {
+        // Not by `asker()`: the write set is borrowed.
+        macro_rules! asker {
+            () => {
+                Asker::new(&self.shared, self.txn, self.order, self.deadline_ns)
+            };
+        }
+        let answer = with_protocol!(t.protocol, P => ask!(asker!(), place, |me| {
             P::update(me, view, held, || {
-                // SAFETY: pinned, and they are the words of the cell's groups, all of fixed size.
-                let words = unsafe { record.words(image_at, words) };
-                // Relaxed: as in `copy_groups`.
-                writes.draft(image, words.iter().map(|word| word.load(Ordering::Relaxed)));
+                // SAFETY: pinned, and they are the words of the group, or of all groups of the cell.
+                unsafe {
+                    if alone {
+                        writes.draft(image, record.words(at, sizes[0].words()));
+                    } else {
+                        writes.draft(image, record.words(at - in_cell, cell_words));
+                    }
+                }
             })
         }));
         match answer {
@@ -387,18 +393,12 @@ impl<H: Host> Context<H> {
                     Err(Stop::LookAgain) => found = self.find(table, key),
                 }
             };
-            let image = self.writes.image(entry, layout.group(first).in_cell as usize, words_of(R::SIZES));
+            let at = layout.group(first).in_cell as usize;
+            let image = self.writes.image(entry, at, words_of(R::SIZES));
             let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
             change(&mut value);
-            let entries = [entry as u32; GROUPS_MAX];
-            // Of fixed size: not too long.
-            value.encode_row(&mut EntryWriter {
-                writes: &mut self.writes,
-                table,
-                entries,
-                first,
-                too_long: false,
-            });
+            let words = self.writes.new_values(entry, first, at, R::SIZES);
+            value.encode_row(&mut ImageWriter { words, sizes: R::SIZES });
             return Ok(true);
         }
         self.with_row(R::SIZES, |context, row| {
@@ -721,6 +721,22 @@ impl<H: Host> Context<H> {
         self.writes.apply(index, group, &mut value);
         self.set_value(index, group, &value);
         self.value = value;
+    }
+}
+
+/// Receives groups of fixed size and puts them side by side.
+struct ImageWriter<'a> {
+    words: &'a mut [u64],
+    /// Of the groups, in the same order.
+    sizes: &'a [Size],
+}
+
+impl RowWriter for ImageWriter<'_> {
+    #[inline(always)]
+    fn group<G: Group>(&mut self, index: usize, value: &G) {
+        let at = words_of(&self.sizes[..index]);
+        let words = &mut self.words[at..at + G::SIZE.words()];
+        value.encode(&mut as_bytes_mut(words)[..value.encoded_bytes()]);
     }
 }
 

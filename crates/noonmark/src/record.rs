@@ -281,6 +281,55 @@ impl RecordPtr {
     }
 }
 
+/// Calls the macro for a length that few groups exceed, so that copying them is straight code.
+macro_rules! straight {
+    ($len:expr, $copy:ident, $copy_any:expr) => {
+        match $len {
+            1 => $copy!(1),
+            2 => $copy!(2),
+            3 => $copy!(3),
+            4 => $copy!(4),
+            5 => $copy!(5),
+            6 => $copy!(6),
+            7 => $copy!(7),
+            8 => $copy!(8),
+            _ => $copy_any,
+        }
+    };
+}
+
+/// Stores words into those of a cell that the caller has locked, as many as `to` has.
+#[inline(always)]
+pub(crate) fn store_words(to: &[AtomicU64], from: &[u64]) {
+    // Relaxed: readers look at the version word before and after.
+    let store = |to: &[AtomicU64], from: &[u64]| {
+        to.iter().zip(from).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
+    };
+    macro_rules! store {
+        ($count:literal) => {
+            if let (Some(to), Some(from)) = (to.first_chunk::<$count>(), from.first_chunk::<$count>()) {
+                store(to, from);
+            }
+        };
+    }
+    straight!(to.len(), store, store(to, from));
+}
+
+/// Adds the words of a group at the end.
+#[inline(always)]
+pub(crate) fn load_words(to: &mut Vec<u64>, from: &[AtomicU64]) {
+    // Relaxed: the reader looks at the version word before and after.
+    let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    macro_rules! load {
+        ($count:literal) => {
+            if let Some(from) = from.first_chunk::<$count>() {
+                to.extend_from_slice(&from.each_ref().map(load));
+            }
+        };
+    }
+    straight!(from.len(), load, to.extend(from.iter().map(load)));
+}
+
 /// Words as the bytes they were made of.
 #[inline(always)]
 pub(crate) fn as_bytes(words: &[u64]) -> &[u8] {

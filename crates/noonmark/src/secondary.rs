@@ -27,13 +27,29 @@ impl<H: Host> Context<H> {
         groups: Range<usize>,
         operation: impl FnOnce(&mut Self) -> Result<T, Abort>,
     ) -> Result<T, Abort> {
-        if !table.get().has_secondaries() || !table.get().secondaries().any(|s| s.depends_on(&groups)) {
-            return operation(self);
-        }
-        let before = self.secondary_entries(table, key, &groups)?;
+        let before = match table.get().has_secondaries() {
+            true => self.secondary_entries(table, key, &groups)?,
+            false => Vec::new(),
+        };
+        // Called in one place, so that it can become a part of it.
         let answer = operation(self)?;
-        let after = self.secondary_entries(table, key, &groups)?;
-        let affected = table.get().secondaries().filter(|s| s.depends_on(&groups));
+        if table.get().has_secondaries() {
+            self.follow(table, key, &groups, &before)?;
+        }
+        Ok(answer)
+    }
+
+    /// Makes a row's secondary entries what they should be now; `before` is what they were.
+    #[cold]
+    fn follow(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        groups: &Range<usize>,
+        before: &[KeyBytes],
+    ) -> Result<(), Abort> {
+        let after = self.secondary_entries(table, key, groups)?;
+        let affected = table.get().secondaries().filter(|s| s.depends_on(groups));
         for (index, secondary) in affected.enumerate() {
             let (old, new) = (before.get(index), after.get(index));
             if old.map(KeyBytes::as_slice) == new.map(KeyBytes::as_slice) {
@@ -47,7 +63,7 @@ impl<H: Host> Context<H> {
                 self.insert_row(entries, new.as_slice(), &(), true)?;
             }
         }
-        Ok(answer)
+        Ok(())
     }
 
     /// The entries of a row as this transaction sees it, in those indexes that depend on some of these
@@ -59,6 +75,9 @@ impl<H: Host> Context<H> {
         groups: &Range<usize>,
     ) -> Result<Vec<KeyBytes>, Abort> {
         let t = table.get();
+        if !t.secondaries().any(|s| s.depends_on(groups)) {
+            return Ok(Vec::new());
+        }
         self.with_row(t.sizes, |context, row| {
             let present = look_until_found(|| match context.find(table, key) {
                 None => Ok(false),

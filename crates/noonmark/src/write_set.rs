@@ -4,12 +4,13 @@
 //! to undo. A cell is found by a bit mask first (most reads are of cells that are not written), then
 //! by a linear scan, and once there are many, by a small hash table.
 
-use crate::group::{GROUPS_MAX, Size};
+use crate::group::{GROUPS_MAX, Size, words_of};
 use crate::protocol::{Hold, Place};
-use crate::record::{GroupLayout, RecordPtr, as_bytes, as_bytes_mut};
+use crate::record::{GroupLayout, RecordPtr, as_bytes, as_bytes_mut, load_words};
 use crate::table::TableRef;
 use crate::update::{Apply, Closures};
 use noonmark_core::Word;
+use noonmark_core::sync::AtomicU64;
 
 /// No change follows.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -143,8 +144,8 @@ impl WriteSet {
     }
 
     #[inline(always)]
-    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut WriteEntry> {
-        self.entries.iter_mut()
+    pub(crate) fn entries_mut(&mut self) -> &mut [WriteEntry] {
+        &mut self.entries
     }
 
     #[inline(always)]
@@ -275,11 +276,11 @@ impl WriteSet {
         self.arena.len()
     }
 
-    /// Puts words at `at` in the arena, in place of all that was from there on.
+    /// Copies words of a record to `at` in the arena, in place of all that was from there on.
     #[inline(always)]
-    pub(crate) fn draft(&mut self, at: usize, words: impl Iterator<Item = u64>) {
+    pub(crate) fn draft(&mut self, at: usize, words: &[AtomicU64]) {
         self.arena.truncate(at);
-        self.arena.extend(words);
+        load_words(&mut self.arena, words);
     }
 
     /// Some words of the image of an entry.
@@ -287,6 +288,25 @@ impl WriteSet {
     pub(crate) fn image(&self, index: usize, at: usize, words: usize) -> &[u64] {
         let from = self.entries[index].image as usize + at;
         &self.arena[from..from + words]
+    }
+
+    /// Gives neighbouring groups of fixed sizes new values, in place of the changes to them before: the words
+    /// of the image, `at` where the first of them is in it, to be filled in. Groups that were only to be
+    /// validated are written after all.
+    #[inline(always)]
+    pub(crate) fn new_values(&mut self, index: usize, first: usize, at: usize, sizes: &[Size]) -> &mut [u64] {
+        let entry = &mut self.entries[index];
+        entry.valued |= ((1u32 << sizes.len()) - 1 << first) as u8;
+        if entry.effect == Effect::Keep {
+            entry.effect = Effect::Change;
+        }
+        let from = entry.image as usize + at;
+        if entry.first_update != NONE {
+            for group in first..first + sizes.len() {
+                self.unlink(index, group as u32);
+            }
+        }
+        &mut self.arena[from..from + words_of(sizes)]
     }
 
     /// Sets the value of a group, in place of the changes to it before. `group` is its number, `layout` where
