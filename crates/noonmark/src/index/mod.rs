@@ -143,6 +143,7 @@ impl NodeStamp {
     }
 
     /// The version, if nobody changes the node just now.
+    #[inline(always)]
     fn begin_now(&self) -> Option<u64> {
         // Acquire: as above.
         let version = self.version.load(Ordering::Acquire);
@@ -262,6 +263,21 @@ fn record_of(word: u64) -> Option<RecordPtr> {
 #[inline(always)]
 fn word_of(record: RecordPtr) -> u64 {
     record.as_ptr().expose_provenance() as u64
+}
+
+/// Whether two keys are equal: in words while there are some, without a call.
+#[inline(always)]
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let (Some(last), Some(last_of_b)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) else {
+        return a == b;
+    };
+    // Equal from the end, the words may overlap.
+    let (words, _) = a.as_chunks::<8>();
+    let (words_of_b, _) = b.as_chunks::<8>();
+    last == last_of_b && words.iter().zip(words_of_b).all(|(a, b)| a == b)
 }
 
 /// The first 8 bytes of a key from `skip` on, padded with zeros: ordered as the keys are, as far as

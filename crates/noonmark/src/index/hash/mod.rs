@@ -1,0 +1,442 @@
+//! The hash index: points, without order.
+//!
+//! The low bits of a key's hash choose one of a fixed number of *shards*. A shard is one cache
+//! line: its stamp, how many records it holds, and where its *table* is: a power of two of lines of
+//! four places, of which the high bits of the hash choose the key's *home line*. Keys of at most 8
+//! bytes stand in the table themselves, and a lookup reads no record. For others the hash stands
+//! there, and the record's key decides.
+//!
+//! ```text
+//! shards        +-----------------------------+-------+--------------+
+//! [hash's low]  | version      wts       rts  | count | table, shift |
+//!               +-----------------------------+-------+------|-------+
+//! table         +------------------------+-----------------------v---+
+//! [hash's high] | key | key | key | key  | record | record | ...     |   64 bytes a line
+//!               +------------------------+---------------------------+
+//! ```
+//!
+//! - A lookup touches the shard's line (a small directory, which stays in cache), one line of the
+//!   table, and the record's. It is made for processors that begin the next lookups while one waits
+//!   for memory: some 45 instructions, and no branch in them depends on what was waited for except
+//!   whether the home line has the key, which it nearly always does (see [`table`], also for what
+//!   happens to the pairs for which there is no room at home).
+//! - A line is read under the shard's version and believed only if that did not change: pairs move
+//!   when one before them is removed (there are no tombstones to clean up) and when the table grows
+//!   or shrinks.
+//! - A table is at most three quarters full, and at least an eighth unless it is small: 21 to 43
+//!   bytes a record while growing, with 12 in a hundred records beyond their home line when it is
+//!   fullest, 6 on average (`few_records_lie_beyond_their_home_line`). It is copied under the
+//!   shard's latch; the old one is retired.
+//! - Absence is the shard's: an insertion bumps the version of all keys that might be in its shard.
+//!   More shards make such false conflicts rarer; their number never changes.
+//!
+//! The hash (see [`hashing`]) is chosen to be fast and to spread sequential numbers and strings. It
+//! is the same in every run, as a simulated run must be, and does *not* withstand somebody who
+//! chooses keys that collide; such keys make a shard slow, never wrong.
+//!
+//! What it does not do: order, shrink the directory, or grow a large shard in steps (whoever
+//! inserts the record that makes a shard grow copies all of that shard).
+
+mod hashing;
+mod table;
+
+use super::{
+    ABREAST, Inserted, KeyClass, Lookup, NodeChange, NodeStamp, equal, prefetch, prefetch_record, record_of,
+    word_of,
+};
+use crate::record::RecordPtr;
+use hashing::{Hashed, Long, Short};
+use noonmark_core::sync::{AtomicU64, AtomicUsize, Ordering};
+use noonmark_core::{Epochs, Limbo};
+use std::ptr::NonNull;
+use table::{Line, Table};
+
+/// Shards of a table of which nothing is known: 64 KiB.
+const SHARDS_DEFAULT: usize = 1 << 10;
+/// Fewest and most shards.
+const SHARDS_MIN: usize = 1 << 6;
+const SHARDS_MAX: usize = 1 << 10;
+/// Records to a shard that the capacity hint is divided by.
+const PER_SHARD: usize = 64;
+
+/// One shard: one line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Shard {
+    stamp: NodeStamp,
+    /// See [`Table`]. Changes only under the latch.
+    table: AtomicU64,
+    /// How many records. Changes only under the latch.
+    count: AtomicUsize,
+}
+
+impl Shard {
+    /// The shard's table.
+    ///
+    /// # Safety
+    /// The caller is pinned for `'a`, or owns the index.
+    #[inline(always)]
+    unsafe fn table<'a>(&self) -> Table<'a> {
+        // Acquire: the table's first contents, stored before its word was, are seen.
+        // SAFETY: passed on.
+        unsafe { Table::of_word(self.table.load(Ordering::Acquire)) }
+    }
+}
+
+/// An index from keys to records, in no order.
+#[derive(Debug)]
+pub(crate) struct HashIndex {
+    class: KeyClass,
+    /// A power of two of them.
+    shards: Box<[Shard]>,
+    /// The bits of a hash that say which shard: one less than how many there are, times [`SHARD_AT`].
+    mask: u64,
+    /// The table of shards that have none yet: one line that stays empty.
+    no_table: u64,
+    /// Bytes in tables.
+    table_bytes: AtomicUsize,
+}
+
+/// Which shard, say the bits of a hash from this one on. (In a shard's address, the division by it
+/// and the multiplication by a shard's size are one mask.) Tables take theirs from the other end.
+const SHARD_AT: u64 = 64;
+
+/// Calls the method for the class of the index's keys.
+macro_rules! by_class {
+    ($self:ident.$method:ident($($argument:expr),*)) => {
+        match $self.class {
+            KeyClass::Fixed8 => $self.$method::<Short>($($argument),*),
+            KeyClass::Fixed16 | KeyClass::Bytes => $self.$method::<Long>($($argument),*),
+        }
+    };
+}
+
+/// A key on its way through the index, among others.
+#[derive(Clone, Copy)]
+struct Abreast<'a> {
+    shard: &'a Shard,
+    line: &'a Line,
+    /// The shard's version when the line was found; odd if there was none to rely on.
+    version: u64,
+    tag: u64,
+}
+
+impl HashIndex {
+    /// An empty index for keys of this class, of which there may be about `capacity_hint` (0 if
+    /// nobody knows).
+    pub fn new(class: KeyClass, capacity_hint: usize) -> Self {
+        let shards = match capacity_hint {
+            0 => SHARDS_DEFAULT,
+            _ => (capacity_hint / PER_SHARD).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two(),
+        };
+        let no_table = Table::new(1);
+        let shard = || Shard {
+            stamp: NodeStamp::default(),
+            table: AtomicU64::new(no_table.word()),
+            count: AtomicUsize::new(0),
+        };
+        HashIndex {
+            class,
+            shards: (0..shards).map(|_| shard()).collect(),
+            mask: (shards as u64 - 1) * SHARD_AT,
+            no_table: no_table.word(),
+            table_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// The record under a key, or the shard that has none.
+    #[inline(always)]
+    pub fn get(&self, key: &[u8]) -> Lookup {
+        match self.class {
+            KeyClass::Fixed8 => self.find::<Short>(key),
+            KeyClass::Fixed16 | KeyClass::Bytes => self.get_long(key),
+        }
+    }
+
+    /// Out of the way of short keys.
+    #[inline(never)]
+    fn get_long(&self, key: &[u8]) -> Lookup {
+        self.find::<Long>(key)
+    }
+
+    #[inline(always)]
+    fn shard(&self, hash: u64) -> &Shard {
+        // SAFETY: the mask leaves no number that is not below the number of shards.
+        unsafe { self.shards.get_unchecked(((hash & self.mask) / SHARD_AT) as usize) }
+    }
+
+    /// A lookup as it nearly always goes: nobody is changing the shard, and the record is in the
+    /// home line. Nothing else is looked at, and no branch depends on where in the line it is.
+    #[inline(always)]
+    fn find<C: Hashed>(&self, key: &[u8]) -> Lookup {
+        let (hash, tag) = C::hash(key);
+        let shard = self.shard(hash);
+        if let Some(version) = shard.stamp.begin_now() {
+            // SAFETY: callers are pinned.
+            let line = unsafe { shard.table() }.home(hash);
+            if let Some(record) = Self::in_line::<C>(shard, version, line, tag, key) {
+                return Lookup::Found(record);
+            }
+        }
+        self.search::<C>(key, hash, tag)
+    }
+
+    /// The record under the key, if it is the first with its tag in this line, which belonged to
+    /// the shard at this version, and the shard is still at it.
+    #[inline(always)]
+    fn in_line<C: Hashed>(
+        shard: &Shard,
+        version: u64,
+        line: &Line,
+        tag: u64,
+        key: &[u8],
+    ) -> Option<RecordPtr> {
+        let record = record_of(line.search(tag))?;
+        // SAFETY: callers are pinned, and the record was linked at `version`.
+        (shard.stamp.is_still(version) && (C::EXACT || equal(unsafe { record.key() }, key))).then_some(record)
+    }
+
+    /// A lookup that waits for whoever changes the shard, and goes through all lines in which the
+    /// key may be.
+    #[cold]
+    #[inline(never)]
+    fn search<C: Hashed>(&self, key: &[u8], hash: u64, tag: u64) -> Lookup {
+        let shard = self.shard(hash);
+        'again: loop {
+            let Some(version) = shard.stamp.begin() else {
+                unreachable!("a shard never leaves its index");
+            };
+            // SAFETY: callers are pinned.
+            let table = unsafe { shard.table() };
+            for (there, record) in table.lines_from_home(hash).flat_map(Line::pairs) {
+                if there == tag
+                    && let Some(record) = record_of(record)
+                {
+                    if !shard.stamp.is_still(version) {
+                        continue 'again;
+                    }
+                    // SAFETY: the caller is pinned, and the record was linked at `version`.
+                    if C::EXACT || equal(unsafe { record.key() }, key) {
+                        return Lookup::Found(record);
+                    }
+                }
+            }
+            if let Some(seen) = shard.stamp.seen(version) {
+                return Lookup::Absent(seen);
+            }
+        }
+    }
+
+    /// The records of keys `0..count`, or the shards without them, appended to `out` in their
+    /// order. The cache misses of up to [`ABREAST`] keys overlap.
+    pub fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
+        by_class!(self.get_many_as(keys, count, out));
+    }
+
+    fn get_many_as<'k, C: Hashed>(
+        &self,
+        keys: impl Fn(usize) -> &'k [u8],
+        count: usize,
+        out: &mut Vec<Lookup>,
+    ) {
+        out.reserve(count);
+        let shard = &self.shards[0];
+        // SAFETY: callers are pinned.
+        let line = unsafe { shard.table() }.home(0);
+        let mut places = [Abreast { shard, line, version: 1, tag: 0 }; ABREAST];
+        for first in (0..count).step_by(ABREAST) {
+            let places = &mut places[..ABREAST.min(count - first)];
+            // Shards are few, and in a cache: only lines of tables are asked for ahead.
+            for (at, place) in places.iter_mut().enumerate() {
+                let (hash, tag) = C::hash(keys(first + at));
+                let shard = self.shard(hash);
+                // Before the table, as in `find`.
+                let version = shard.stamp.begin_now().unwrap_or(1);
+                // SAFETY: callers are pinned.
+                let line = unsafe { shard.table() }.home(hash);
+                prefetch(std::ptr::from_ref(line).cast());
+                *place = Abreast { shard, line, version, tag };
+            }
+            if !C::EXACT {
+                // The records must be read to tell keys apart: ask for them all before any is.
+                for place in &*places {
+                    if let Some(record) = record_of(place.line.search(place.tag)) {
+                        prefetch_record(record);
+                    }
+                }
+            }
+            out.extend(places.iter().enumerate().map(|(at, place)| {
+                let key = keys(first + at);
+                let found = match place.version & 1 {
+                    0 => Self::in_line::<C>(place.shard, place.version, place.line, place.tag, key),
+                    _ => None,
+                };
+                found.map_or_else(|| self.find::<C>(key), Lookup::Found)
+            }));
+        }
+    }
+
+    /// The record under the key, or the one that `make` makes, which is called at most once, with
+    /// the shard latched, and not if there is one already.
+    pub fn get_or_insert(
+        &self,
+        key: &[u8],
+        limbo: &mut Limbo,
+        epochs: &Epochs,
+        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+    ) -> Inserted {
+        by_class!(self.get_or_insert_as(key, limbo, epochs, make))
+    }
+
+    fn get_or_insert_as<C: Hashed>(
+        &self,
+        key: &[u8],
+        limbo: &mut Limbo,
+        epochs: &Epochs,
+        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+    ) -> Inserted {
+        let (hash, tag) = C::hash(key);
+        let shard = self.shard(hash);
+        let latch = loop {
+            let seen = match self.find::<C>(key) {
+                Lookup::Found(record) => return Inserted::Existing(record),
+                Lookup::Absent(seen) => seen,
+            };
+            // At the version at which the key was absent: it still is.
+            if let Some(latch) = shard.stamp.try_latch(seen.version) {
+                break latch;
+            }
+        };
+        // Should `make` panic, the latch is dropped and nothing has changed.
+        let record = make(&shard.stamp);
+        // Relaxed, here and below: under the latch.
+        let count = shard.count.load(Ordering::Relaxed) + 1;
+        // SAFETY: the caller is pinned.
+        let old = unsafe { shard.table() };
+        let table = if old.word() == self.no_table {
+            self.replace::<C>(shard, old, 1)
+        } else if count * 4 > old.places() * 3 {
+            self.replace::<C>(shard, old, old.lines() * 2)
+        } else {
+            old
+        };
+        table.put::<C>(tag, word_of(record));
+        shard.count.store(count, Ordering::Relaxed);
+        let before = latch.before;
+        let after = latch.changed();
+        // Not under the latch: retiring may free what is old.
+        if table.word() != old.word() {
+            self.retire(old, limbo, epochs);
+        }
+        let change = NodeChange { stamp: NonNull::from(&shard.stamp), before, after, split_off: None };
+        Inserted::New(record, change)
+    }
+
+    /// Gives a latched shard a table of another size, with the same pairs.
+    fn replace<'a, C: Hashed>(&self, shard: &'a Shard, old: Table<'a>, lines: usize) -> Table<'a> {
+        let table = Table::new(lines);
+        for (tag, record) in old.pairs() {
+            table.put::<C>(tag, record);
+        }
+        // Relaxed: a statistic.
+        self.table_bytes.fetch_add(table.bytes(), Ordering::Relaxed);
+        // Release: whoever finds the table finds the pairs in it.
+        shard.table.store(table.word(), Ordering::Release);
+        table
+    }
+
+    /// Retires a table that has been replaced.
+    fn retire(&self, old: Table<'_>, limbo: &mut Limbo, epochs: &Epochs) {
+        if old.word() != self.no_table {
+            // Relaxed: a statistic.
+            self.table_bytes.fetch_sub(old.bytes(), Ordering::Relaxed);
+            limbo.retire(epochs, old.garbage());
+        }
+    }
+
+    /// Unlinks exactly this record, if it is there: the shard's times are raised to at least `wts`
+    /// and `rts` under the latch. Does not free it. Whether it was there.
+    pub fn remove(
+        &self,
+        key: &[u8],
+        record: RecordPtr,
+        wts: u64,
+        rts: u64,
+        limbo: &mut Limbo,
+        epochs: &Epochs,
+    ) -> bool {
+        by_class!(self.remove_as(key, record, wts, rts, limbo, epochs))
+    }
+
+    fn remove_as<C: Hashed>(
+        &self,
+        key: &[u8],
+        record: RecordPtr,
+        wts: u64,
+        rts: u64,
+        limbo: &mut Limbo,
+        epochs: &Epochs,
+    ) -> bool {
+        let (hash, _) = C::hash(key);
+        let shard = self.shard(hash);
+        let Some(latch) = shard.stamp.latch() else {
+            unreachable!("a shard never leaves its index");
+        };
+        // SAFETY: the caller is pinned.
+        let table = unsafe { shard.table() };
+        if !table.take_out::<C>(hash, word_of(record)) {
+            return false;
+        }
+        // A validator raises `rts` without the latch.
+        shard.stamp.rts.fetch_max(rts, Ordering::SeqCst);
+        // Relaxed, here and below: under the latch.
+        shard.stamp.wts.fetch_max(wts, Ordering::Relaxed);
+        let count = shard.count.load(Ordering::Relaxed) - 1;
+        shard.count.store(count, Ordering::Relaxed);
+        let sparse = table.lines() > 2 && count * 8 < table.places();
+        if sparse {
+            self.replace::<C>(shard, table, table.lines() / 2);
+        }
+        latch.changed();
+        if sparse {
+            self.retire(table, limbo, epochs);
+        }
+        true
+    }
+
+    /// Visits every record.
+    pub fn for_each(&mut self, mut visit: impl FnMut(RecordPtr)) {
+        for shard in &self.shards {
+            // SAFETY: we are the owner.
+            for (_, record) in unsafe { shard.table() }.pairs() {
+                if let Some(record) = record_of(record) {
+                    visit(record);
+                }
+            }
+        }
+    }
+
+    /// How many bytes the index takes, without what waits to be freed.
+    pub fn memory_bytes(&self) -> usize {
+        // Relaxed: a statistic.
+        size_of_val(&*self.shards) + self.table_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for HashIndex {
+    fn drop(&mut self) {
+        for shard in &self.shards {
+            // SAFETY: we are the owner.
+            let table = unsafe { shard.table() };
+            if table.word() != self.no_table {
+                // SAFETY: each shard has its own; nobody is left.
+                unsafe { table.free() };
+            }
+        }
+        // SAFETY: `new` made it; nobody is left.
+        unsafe { Table::of_word(self.no_table).free() };
+    }
+}
+
+#[cfg(test)]
+mod tests;
