@@ -10,36 +10,39 @@ use std::ops::Range;
 /// level cache until they are used.
 pub(crate) const BATCH: usize = 16;
 
-/// Keys and what was found under them.
-pub(crate) struct Found {
-    keys: [KeyBytes; BATCH],
-    /// Taken from, and given back to, the session.
-    pub lookups: Vec<Lookup>,
-}
-
-impl Found {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&KeyBytes, &Lookup)> {
-        self.keys.iter().zip(&self.lookups)
-    }
-}
+/// Keys of a fixed size up to this many bytes are put side by side, without a [`KeyBytes`] each.
+const SHORT_BYTES: usize = 16;
 
 /// Looks up at most [`BATCH`] keys, stage by stage, and prefetches the cells of these groups in the
-/// records that were found. `lookups` is a buffer to use.
+/// records that were found. `lookups` is emptied and filled, in the order of the keys.
+#[inline]
 pub(crate) fn look_up<K: Key>(
     table: &TableCore,
     keys: &[K],
     groups: Range<usize>,
-    mut lookups: Vec<Lookup>,
-) -> Found {
-    let bytes: [KeyBytes; BATCH] =
-        std::array::from_fn(|index| keys.get(index).map_or_else(KeyBytes::new, |key| KeyBytes::of::<K>(key)));
+    lookups: &mut Vec<Lookup>,
+) {
+    debug_assert!(keys.len() <= BATCH);
     lookups.clear();
-    table.index.get_many(|index| bytes[index].as_slice(), keys.len(), &mut lookups);
+    match K::FIXED_BYTES {
+        Some(bytes) if bytes <= SHORT_BYTES => {
+            let mut short = [[0; SHORT_BYTES]; BATCH];
+            for (to, key) in short.iter_mut().zip(keys) {
+                key.with_bytes(|key| to[..bytes].copy_from_slice(key));
+            }
+            table.index.get_many(|index| &short[index % BATCH][..bytes], keys.len(), lookups);
+        }
+        _ => {
+            let long: [KeyBytes; BATCH] =
+                std::array::from_fn(|index| keys.get(index).map_or_else(KeyBytes::new, KeyBytes::of::<K>));
+            table.index.get_many(|index| long[index % BATCH].as_slice(), keys.len(), lookups);
+        }
+    }
     let layout = &table.layout;
     let last = layout.group(groups.end - 1);
     let begin = layout.group(groups.start).cell_at as usize;
     let end = last.at as usize + last.size.words();
-    for lookup in &lookups {
+    for lookup in &*lookups {
         if let Lookup::Found(record) = lookup {
             for line in begin / LINE_WORDS..end.div_ceil(LINE_WORDS) {
                 // Records larger than half a line begin on one, so these are the lines of the cells.
@@ -47,5 +50,4 @@ pub(crate) fn look_up<K: Key>(
             }
         }
     }
-    Found { keys: bytes, lookups }
 }

@@ -61,6 +61,25 @@ impl<H: Host> Context<H> {
         }
     }
 
+    /// The same, out of the straight way. After an operation has met a record on its way out of its index,
+    /// which forgets it in the same breath, it finds another, or none.
+    #[cold]
+    #[inline(never)]
+    fn find_again(&mut self, table: TableRef, key: &[u8]) -> Option<RecordPtr> {
+        self.find(table, key)
+    }
+
+    /// What the last joint look-up found for its key number `index`.
+    #[inline(always)]
+    pub(crate) fn found(&mut self, table: TableRef, key: &[u8], index: usize) -> Option<RecordPtr> {
+        match self.lookups[index] {
+            Lookup::Found(record) => Some(record),
+            // An absence that is some operations old is looked at again: this transaction may have inserted
+            // the key since.
+            Lookup::Absent(_) => self.find_again(table, key),
+        }
+    }
+
     /// Calls `use_buffer` with room for the words of groups of these sizes: on the stack if they are few.
     #[inline(always)]
     pub(crate) fn with_row<T>(
@@ -363,8 +382,7 @@ impl<H: Host> Context<H> {
             match self.read_groups(table, record, first, sizes, row, None) {
                 Ok(present) => return Ok(present),
                 Err(Stop::Abort(abort)) => return Err(abort),
-                // Its index forgets it in the same breath: the next look finds another, or none.
-                Err(Stop::LookAgain) => found = self.find(table, key),
+                Err(Stop::LookAgain) => found = self.find_again(table, key),
             }
         }
         Ok(false)
@@ -390,7 +408,7 @@ impl<H: Host> Context<H> {
                     Ok(Some(entry)) => break entry,
                     Ok(None) => return Ok(false),
                     Err(Stop::Abort(abort)) => return Err(abort),
-                    Err(Stop::LookAgain) => found = self.find(table, key),
+                    Err(Stop::LookAgain) => found = self.find_again(table, key),
                 }
             };
             let at = layout.group(first).in_cell as usize;
@@ -409,7 +427,7 @@ impl<H: Host> Context<H> {
                     Ok(true) => break,
                     Ok(false) => return Ok(false),
                     Err(Stop::Abort(abort)) => return Err(abort),
-                    Err(Stop::LookAgain) => found = context.find(table, key),
+                    Err(Stop::LookAgain) => found = context.find_again(table, key),
                 }
             }
             let mut value = R::decode_row(&RowReader::new(row, R::SIZES));

@@ -4,8 +4,8 @@ use crate::abort::{Abort, AbortKind};
 use crate::commit::Commit;
 use crate::context::Context;
 use crate::group::{Group, Row, RowReader};
-use crate::index::Lookup;
 use crate::key::{AsKey, Key, KeyBytes};
+use crate::many::{BATCH, look_up};
 use crate::record::RecordPtr;
 use crate::scan::{Scan, SecondaryScan};
 use crate::session::Concluded;
@@ -227,15 +227,15 @@ impl<'s, H: Host> Transaction<'s, H> {
         mut visit: impl FnMut(usize, Option<T::Value>),
     ) -> Result<(), Abort> {
         self.context.check(target.core())?;
-        let table = TableRef::new(target.core());
-        for (batch, keys) in keys.chunks(crate::many::BATCH).enumerate() {
-            let buffer = std::mem::take(&mut self.context.lookups);
-            let found = crate::many::look_up(table.get(), keys, target.groups(), buffer);
-            for (index, (key, lookup)) in found.iter().enumerate() {
-                let value = self.get_found(target, key.as_slice(), lookup)?;
-                visit(batch * crate::many::BATCH + index, value);
+        for (batch, keys) in keys.chunks(BATCH).enumerate() {
+            look_up(target.core(), keys, target.groups(), &mut self.context.lookups);
+            for (index, key) in keys.iter().enumerate() {
+                let value = key.with_bytes(|key| {
+                    let found = self.context.found(TableRef::new(target.core()), key, index);
+                    self.get_at(target, key, found)
+                })?;
+                visit(batch * BATCH + index, value);
             }
-            self.context.lookups = found.lookups;
         }
         Ok(())
     }
@@ -250,26 +250,8 @@ impl<'s, H: Host> Transaction<'s, H> {
             // The operation that follows says so.
             return;
         }
-        for keys in keys.chunks(crate::many::BATCH) {
-            let buffer = std::mem::take(&mut self.context.lookups);
-            let table = TableRef::new(target.core());
-            let found = crate::many::look_up(table.get(), keys, target.groups(), buffer);
-            self.context.lookups = found.lookups;
-        }
-    }
-
-    #[inline(always)]
-    fn get_found<T: Target>(
-        &mut self,
-        target: &T,
-        key: &[u8],
-        lookup: &Lookup,
-    ) -> Result<Option<T::Value>, Abort> {
-        match *lookup {
-            Lookup::Found(record) => self.get_at(target, key, Some(record)),
-            // An absence that is some operations old is looked at again: this transaction may have inserted
-            // the key since.
-            Lookup::Absent(_) => self.get_bytes(target, key),
+        for keys in keys.chunks(BATCH) {
+            look_up(target.core(), keys, target.groups(), &mut self.context.lookups);
         }
     }
 
@@ -288,26 +270,21 @@ impl<'s, H: Host> Transaction<'s, H> {
         let table = TableRef::new(target.core());
         let groups = target.groups();
         let by_itself = table.get().secondaries().any(|s| s.depends_on(&groups));
-        for (batch, keys) in keys.chunks(crate::many::BATCH).enumerate() {
-            let buffer = std::mem::take(&mut self.context.lookups);
-            let found = crate::many::look_up(table.get(), keys, groups.clone(), buffer);
-            for (index, (key, lookup)) in found.iter().enumerate() {
-                let number = batch * crate::many::BATCH + index;
-                let Lookup::Found(record) = *lookup else {
-                    self.update_or_miss(target, key.as_slice(), |value| change(number, value))?;
-                    continue;
-                };
-                if by_itself {
-                    self.update_or_miss(target, key.as_slice(), |value| change(number, value))?;
-                    continue;
-                }
-                let change = |value: &mut T::Value| change(number, value);
-                let context = &mut *self.context;
-                if !context.update_at(table, key.as_slice(), Some(record), groups.start, change)? {
-                    return Err(self.missing(target, key.as_slice()));
-                }
+        for (batch, keys) in keys.chunks(BATCH).enumerate() {
+            look_up(table.get(), keys, groups.clone(), &mut self.context.lookups);
+            for (index, key) in keys.iter().enumerate() {
+                let change = |value: &mut T::Value| change(batch * BATCH + index, value);
+                key.with_bytes(|key| {
+                    if by_itself {
+                        return self.update_or_miss(target, key, change);
+                    }
+                    let found = self.context.found(table, key, index);
+                    match self.context.update_at(table, key, found, groups.start, change)? {
+                        true => Ok(()),
+                        false => Err(self.missing(target, key)),
+                    }
+                })?;
             }
-            self.context.lookups = found.lookups;
         }
         Ok(())
     }

@@ -296,7 +296,7 @@ impl WriteSet {
     #[inline(always)]
     pub(crate) fn new_values(&mut self, index: usize, first: usize, at: usize, sizes: &[Size]) -> &mut [u64] {
         let entry = &mut self.entries[index];
-        entry.valued |= ((1u32 << sizes.len()) - 1 << first) as u8;
+        entry.valued |= (((1u32 << sizes.len()) - 1) << first) as u8;
         if entry.effect == Effect::Keep {
             entry.effect = Effect::Change;
         }
