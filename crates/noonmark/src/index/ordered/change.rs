@@ -146,11 +146,7 @@ impl<C: Compared> Tree<C> {
     /// room.
     fn adopt(&self, place: Option<Place<'_>>, node: Node<'_>, fence: Fence, new: Node<'_>) {
         if let Some((parent, _, at)) = place {
-            let (mut fences, mut children) = contents(parent);
-            fences.insert(at, fence);
-            children.insert(at + 1, new.address());
-            let header = parent.header();
-            parent.inner().fill::<C>(header.lower(), header.upper(), &fences, &children);
+            parent.inner().insert::<C>(at, fence, new.address());
         } else {
             let root = Node::new_inner(node.header().level + 1);
             root.inner().fill::<C>(Fence::NONE, Fence::NONE, &[fence], &[node.address(), new.address()]);

@@ -37,7 +37,7 @@ mod scan;
 
 use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp};
 use crate::record::RecordPtr;
-use node::{Compared, Fixed, Free, Header, Node, Probe, Short, prefetch_node};
+use node::{Compared, Fixed, Free, Header, Node, Probe, Short, prefetch_leaf};
 use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
 use std::marker::PhantomData;
@@ -179,28 +179,32 @@ impl<C: Compared> Tree<C> {
     /// Goes down by the place that `choose` picks in each inner node; `None` to begin anew. What
     /// comes back is a leaf, with a version at which it was the right one.
     #[inline(always)]
-    fn descend<'a>(
+    fn descend<'a>(&'a self, choose: impl FnMut(Node<'a>, u64) -> Option<usize>) -> Option<(Node<'a>, u64)> {
+        let (node, version, child) = self.above_leaf(choose)?;
+        if child.is_null() { Some((node, version)) } else { step(node, version, child) }
+    }
+
+    /// As [`Tree::descend`], as far as the last inner node. Returns it with a version at which it
+    /// was the right one, and what may be the address of the leaf: null if the root is the leaf.
+    #[inline(always)]
+    fn above_leaf<'a>(
         &'a self,
         mut choose: impl FnMut(Node<'a>, u64) -> Option<usize>,
-    ) -> Option<(Node<'a>, u64)> {
+    ) -> Option<(Node<'a>, u64, *mut Header)> {
         let (mut node, mut version) = self.begin()?;
-        for level in (0..node.header().level).rev() {
-            let at = choose(node, version)?;
-            let address = node.inner().child(at);
-            prefetch_node(address, level);
-            if !node.stamp().is_still(version) {
-                return None;
-            }
-            // SAFETY: callers are pinned, and the child was linked at `version`.
-            let child = unsafe { Node::at(address) }?;
-            let child_version = child.stamp().begin()?;
-            // Or else the child may have been split or joined before we read its version.
-            if !node.stamp().is_still(version) {
-                return None;
-            }
-            (node, version) = (child, child_version);
+        let mut level = node.header().level;
+        if level == 0 {
+            return Some((node, version, std::ptr::null_mut()));
         }
-        Some((node, version))
+        loop {
+            let child = node.inner().child(choose(node, version)?);
+            level -= 1;
+            if level == 0 {
+                prefetch_leaf(child);
+                return Some((node, version, child));
+            }
+            (node, version) = step(node, version, child)?;
+        }
     }
 
     /// The leaf for a key.
@@ -209,7 +213,8 @@ impl<C: Compared> Tree<C> {
         self.descend(|node, version| node.inner().rank::<C>(probe, version, true))
     }
 
-    #[inline(always)]
+    /// Not a part of its callers: they are many, and a call is little beside a descent.
+    #[inline(never)]
     fn get(&self, key: &[u8]) -> Lookup {
         let probe = Probe::key::<C>(key);
         loop {
@@ -237,56 +242,33 @@ impl<C: Compared> Tree<C> {
         }
     }
 
-    /// Up to [`ABREAST`] keys, level by level, all on one level before any goes to the next.
+    /// Up to [`ABREAST`] keys, all on the way to their leaves before any leaf is looked at.
     fn get_group<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
-        let root = loop {
-            if let Some(root) = self.begin() {
-                break root;
-            }
-        };
-        let mut probes = [Probe::key::<C>(&[]); ABREAST];
-        for (at, probe) in probes[..count].iter_mut().enumerate() {
-            *probe = Probe::key::<C>(keys(at));
+        let mut above = [None; ABREAST];
+        for (at, above) in above[..count].iter_mut().enumerate() {
+            let probe = Probe::key::<C>(keys(at));
+            *above = self.above_leaf(|node, version| node.inner().rank::<C>(probe, version, true));
         }
-        // Where each key is; `None` for those that somebody got in the way of.
-        let mut places = [Some(root); ABREAST];
-        for level in (0..root.0.header().level).rev() {
-            let mut children = [std::ptr::null_mut(); ABREAST];
-            for ((place, probe), child) in places.iter().zip(&probes).zip(&mut children).take(count) {
-                if let Some((node, version)) = *place
-                    && let Some(at) = node.inner().rank::<C>(*probe, version, true)
-                {
-                    *child = node.inner().child(at);
-                    prefetch_node(*child, level);
-                }
-            }
-            for (place, address) in places.iter_mut().zip(children).take(count) {
-                *place = place.and_then(|(node, version)| {
-                    if !node.stamp().is_still(version) {
-                        return None;
-                    }
-                    // SAFETY: callers are pinned, and the child was linked at `version`.
-                    let child = unsafe { Node::at(address) }?;
-                    let child_version = child.stamp().begin()?;
-                    // As in `descend`.
-                    node.stamp().is_still(version).then_some((child, child_version))
-                });
+        // The leaf of each key; `None` for those that somebody got in the way of.
+        let mut leaves = [None; ABREAST];
+        for (at, leaf) in leaves[..count].iter_mut().enumerate() {
+            *leaf = above[at].and_then(|(node, version, child)| {
+                if child.is_null() { Some((node, version)) } else { step(node, version, child) }
+            });
+            if !C::SHORT
+                && let Some((leaf, _)) = leaf
+            {
+                // The records must be read to tell keys apart: ask for them all before any is.
+                let guess = leaf.leaf().guess::<C>(Probe::key::<C>(keys(at))).cast::<u8>();
+                super::prefetch(guess);
+                super::prefetch(guess.wrapping_add(64));
             }
         }
-        if !C::SHORT {
-            // The records must be read to tell keys apart: ask for them all before any is.
-            for (place, probe) in places.iter().zip(&probes).take(count) {
-                if let Some((leaf, _)) = place {
-                    let guess = leaf.leaf().guess::<C>(*probe).cast::<u8>();
-                    super::prefetch(guess);
-                    super::prefetch(guess.wrapping_add(64));
-                }
-            }
-        }
-        for (at, (place, probe)) in places.iter().zip(&probes).take(count).enumerate() {
-            let lookup = place.and_then(|(leaf, version)| Self::look_up(leaf, version, *probe));
-            out.push(lookup.unwrap_or_else(|| self.get(keys(at))));
-        }
+        out.extend(leaves[..count].iter().enumerate().map(|(at, leaf)| {
+            let probe = Probe::key::<C>(keys(at));
+            let lookup = leaf.and_then(|(leaf, version)| Self::look_up(leaf, version, probe));
+            lookup.unwrap_or_else(|| self.get(keys(at)))
+        }));
     }
 
     /// Visits every record. Only for who owns the index.
@@ -316,6 +298,20 @@ impl<C: Compared> Tree<C> {
             visit(node);
         }
     }
+}
+
+/// From a node at this version to its child at an address that was read from it; `None` if the node
+/// has changed.
+#[inline(always)]
+fn step<'a>(node: Node<'a>, version: u64, child: *mut Header) -> Option<(Node<'a>, u64)> {
+    if !node.stamp().is_still(version) {
+        return None;
+    }
+    // SAFETY: callers are pinned, and the child was linked at `version`.
+    let child = unsafe { Node::at(child) }?;
+    let child_version = child.stamp().begin()?;
+    // Or else the child may have been split or joined before we read its version.
+    node.stamp().is_still(version).then_some((child, child_version))
 }
 
 impl<C: Compared> Drop for Tree<C> {

@@ -6,7 +6,7 @@
 //! is for the validation of its stamp to find.
 
 use super::super::NodeSeen;
-use super::node::{Compared, Fence, LEAF_KEYS, Node, Probe, prefetch_node};
+use super::node::{Compared, Fence, LEAF_KEYS, Node, Probe, prefetch_leaf};
 use super::{RecordPtr, Tree};
 use std::cmp::Ordering as Order;
 use std::mem::MaybeUninit;
@@ -124,7 +124,7 @@ impl<C: Compared> Tree<C> {
             };
             if node.header().level == 1 {
                 // The next leaf, on the way while this one is visited.
-                prefetch_node(node.inner().child(at + 1), 0);
+                prefetch_leaf(node.inner().child(at + 1));
             }
             Some(at)
         })?;
@@ -166,7 +166,7 @@ impl<C: Compared> Tree<C> {
             };
             if node.header().level == 1 {
                 // The next leaf, on the way while this one is visited.
-                prefetch_node(node.inner().child(at.saturating_sub(1)), 0);
+                prefetch_leaf(node.inner().child(at.saturating_sub(1)));
             }
             Some(at)
         })?;

@@ -258,7 +258,7 @@ fn a_queue_needs_no_more_than_its_content() {
                 most = most.max(index.memory_bytes());
             }
         }
-        // 33 leaves and 2 or 3 inner nodes of some 600 to 900 bytes.
+        // Some 60 to 70 leaves of 320 bytes, and 2 or 3 inner nodes of 1600.
         assert!(most < 50_000, "{class:?} {most}");
         assert!(limbo.len() < 1000);
         finish(index, &mut limbo, &epochs);
