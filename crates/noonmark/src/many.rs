@@ -2,7 +2,7 @@
 
 use crate::index::{Lookup, prefetch};
 use crate::key::{Key, KeyBytes};
-use crate::record::LINE_WORDS;
+use crate::record::{LINE_WORDS, Layout, RecordPtr};
 use crate::table::TableCore;
 use std::ops::Range;
 
@@ -38,16 +38,21 @@ pub(crate) fn look_up<K: Key>(
             table.index.get_many(|index| long[index % BATCH].as_slice(), keys.len(), lookups);
         }
     }
-    let layout = &table.layout;
+    for lookup in &*lookups {
+        if let Lookup::Found(record) = lookup {
+            prefetch_groups(*record, &table.layout, &groups);
+        }
+    }
+}
+
+/// Begins to bring the cells of these groups into the cache.
+#[inline(always)]
+pub(crate) fn prefetch_groups(record: RecordPtr, layout: &Layout, groups: &Range<usize>) {
     let last = layout.group(groups.end - 1);
     let begin = layout.group(groups.start).cell_at as usize;
     let end = last.at as usize + last.size.words();
-    for lookup in &*lookups {
-        if let Lookup::Found(record) = lookup {
-            for line in begin / LINE_WORDS..end.div_ceil(LINE_WORDS) {
-                // Records larger than half a line begin on one, so these are the lines of the cells.
-                prefetch(record.as_ptr().wrapping_add(line * LINE_WORDS).cast());
-            }
-        }
+    for line in begin / LINE_WORDS..end.div_ceil(LINE_WORDS) {
+        // Records larger than half a line begin on one, so these are the lines of the cells.
+        prefetch(record.as_ptr().wrapping_add(line * LINE_WORDS).cast());
     }
 }

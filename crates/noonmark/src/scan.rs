@@ -10,6 +10,7 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
 use crate::group::{Row, RowReader, Size};
 use crate::key::{Key, KeyBytes};
+use crate::many::prefetch_groups;
 use crate::protocol::{Conflict, What};
 use crate::table::{Index, TableRef};
 use crate::transaction::Transaction;
@@ -17,6 +18,9 @@ use crate::typed::{SecondaryIndex, Target};
 use noonmark_core::Host;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, RangeBounds};
+
+/// How many records ahead a scan asks for what it will read.
+const AHEAD: usize = 4;
 
 /// How a scan goes through its range.
 #[derive(Clone, Copy)]
@@ -72,7 +76,14 @@ impl<H: Host> Context<H> {
                 (None, Bound::Unbounded) => &[],
             };
             self.note_node(table, node, near);
-            for &record in records {
+            let groups = first..first + sizes.len();
+            for &record in records.iter().take(AHEAD) {
+                prefetch_groups(record, &table.get().layout, &groups);
+            }
+            for (number, &record) in records.iter().enumerate() {
+                if let Some(&later) = records.get(number + AHEAD) {
+                    prefetch_groups(later, &table.get().layout, &groups);
+                }
                 match self.read_groups(table, record, first, sizes, row, None) {
                     Ok(false) => {}
                     Ok(true) => {
