@@ -1,6 +1,6 @@
 //! Histories in few lines, histories of serial runs, and numbers that repeat.
 
-#![allow(dead_code)] // Each test program uses a part of it.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
