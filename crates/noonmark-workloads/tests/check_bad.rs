@@ -390,6 +390,102 @@ fn a_deleted_register_and_an_absent_one_look_alike() {
 }
 
 #[test]
+fn a_key_found_absent_while_it_was_there() {
+    let text = r#"ok [["r",1,null],["w",1,1],["w",2,5]]
+                  ok [["r",2,5],["r",1,null],["w",3,7]]
+                  ok [["r",3,7],["r",1,1],["w",1,null]]"#;
+    bad(&[G2Item(Nothing)], text);
+    let report = report(text, PLAIN);
+    let told = &report.anomalies[0].explanation;
+    assert!(told.contains("found no key 1") || told.contains("deleted key 1"), "{told}");
+    // Before it was put there, or after it was deleted, is well.
+    good(&text.replace(r#"["r",2,5],"#, ""));
+    good(&text.replace(r#"["r",3,7],"#, ""));
+    // A delete of what is not there finds it absent too.
+    bad(
+        &[G2Item(Nothing)],
+        &text.replace(r#"["r",1,null],["w",3,7]"#, r#"["r",1,null],["w",1,null],["w",3,7]"#),
+    );
+}
+
+#[test]
+fn a_scan_that_missed_a_key_while_it_was_there() {
+    let text = r#"ok [["r",1,null],["w",1,1],["w",20,5]]
+                  ok [["r",20,5],["scan",[0,9],[]],["w",30,7]]
+                  ok [["r",30,7],["r",1,1],["w",1,null]]"#;
+    bad(&[G2(Nothing)], text);
+    good(&text.replace("[0,9]", "[2,9]"));
+    // Put back, and missed in its second life.
+    let text = r#"ok [["r",1,null],["w",1,1]]
+                  ok [["r",1,1],["w",1,null],["w",40,1]]
+                  ok [["r",40,1],["r",1,null],["w",1,2],["w",20,5]]
+                  ok [["r",20,5],["scan",[0,9],[]],["w",30,7]]
+                  ok [["r",30,7],["r",1,2],["w",1,null]]"#;
+    bad(&[G2(Nothing)], text);
+    good(&text.replace(r#""scan",[0,9],[]"#, r#""scan",[0,9],[[1,2]]"#));
+}
+
+#[test]
+fn a_key_put_twice_and_deleted_once() {
+    let text = r#"ok [["r",1,null],["w",1,1]]
+                  ok [["r",1,1],["w",1,null]]
+                  ok [["r",1,null],["w",1,2]]
+                  ok [["r",1,null],["w",1,3]]"#;
+    bad(&[LostUpdate], &format!("{text}\nok [[\"r\",1,3]]"));
+    assert!(report(text, PLAIN).anomalies[0].explanation.contains("nobody deleted"));
+    good(&format!("{text}\nok [[\"r\",1,3],[\"w\",1,null]]"));
+    // Nobody knows of an unknown delete whether it happened, and nothing is concluded.
+    assert_eq!(kinds(&format!("{text}\ninfo [[\"r\",1,3],[\"w\",1,null]]"), PLAIN), []);
+}
+
+#[test]
+fn a_key_put_back_while_it_was_there() {
+    // 2 is put there after 1 was, by key 2, and before 1 is deleted, by key 3.
+    let text = r#"ok [["r",1,null],["w",1,1],["w",2,1]]
+                  ok [["r",2,1],["r",1,null],["w",1,2],["w",3,1]]
+                  ok [["r",3,1],["r",1,1],["w",1,null]]
+                  ok [["r",1,2],["w",1,null]]"#;
+    bad(&[G2Item(Nothing)], text);
+    good(&text.replace(r#"["r",3,1],"#, ""));
+}
+
+#[test]
+fn a_delete_that_was_undone() {
+    // A row deleted, found absent, and there again, unwritten.
+    bad(
+        &[G2Item(Nothing)],
+        r#"ok [["r",1,null],["w",1,1],["w",4,1]]
+           ok [["r",1,1],["w",1,null],["w",2,1]]
+           ok [["r",4,1],["r",1,null],["w",3,1]]
+           ok [["r",3,1],["r",1,1]]"#,
+    );
+}
+
+#[test]
+fn a_write_skew_of_keys_that_are_put_back() {
+    // Each found the other's key absent, after the first lives of both had begun.
+    bad(
+        &[G2Item(Nothing)],
+        r#"ok [["r",1,null],["w",1,1],["r",2,null],["w",2,1]]
+           ok [["r",1,1],["w",1,null],["r",2,1],["w",2,null],["w",9,1]]
+           ok [["r",9,1],["r",1,null],["r",2,null],["w",1,2]]
+           ok [["r",9,1],["r",1,null],["r",2,null],["w",2,2]]"#,
+    );
+}
+
+#[test]
+fn lives_are_ordered_by_sessions_and_by_time_where_asked() {
+    let text = r#"ok p0 1-2 [["r",1,null],["w",1,1]]
+                  ok p1 3-4 [["r",1,null]]
+                  ok p0 5-6 [["r",1,1],["w",1,null]]"#;
+    good_in(text, SESSION);
+    assert_eq!(kinds(text, STRICT), [G2Item(RealTime)]);
+    assert_eq!(kinds(&text.replace("p1", "p0"), SESSION), [G2Item(Session)]);
+    assert_eq!(kinds(&text.replace(r#""r",1,null]]"#, r#""scan",[0,9],[]]]"#), STRICT), [G2(RealTime)]);
+    good_in(&text.replace("3-4", "2-4"), STRICT);
+}
+
+#[test]
 fn a_value_written_twice_says_nothing() {
     let text = r#"ok [["w",1,1],["w",2,1]]
                   ok [["w",1,1],["w",2,2]]

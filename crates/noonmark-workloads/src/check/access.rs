@@ -167,6 +167,15 @@ impl<'h> Accesses<'h> {
         &self.reads_by_transaction[offsets[transaction] as usize..offsets[transaction + 1] as usize]
     }
 
+    /// Whether a transaction's external read found no such register.
+    pub(super) fn found_nothing(&self, transaction: u32, key: u32) -> bool {
+        let reads = self.reads_of(key);
+        let place = reads.partition_point(|read| read.transaction < transaction);
+        reads
+            .get(place)
+            .is_some_and(|read| read.transaction == transaction && read.seen == Seen::Register(None))
+    }
+
     pub(super) fn writes_of(&self, key: u32) -> &[Write] {
         let key = key as usize;
         &self.writes[self.write_offsets[key] as usize..self.write_offsets[key + 1] as usize]

@@ -46,17 +46,19 @@ pub(super) fn shortest(
 pub(super) fn classify(cycle: &[Step]) -> AnomalyKind {
     let needs = if cycle.iter().any(|step| step.kind.needs_time()) {
         Needs::RealTime
-    } else if cycle.iter().any(|step| step.kind == EdgeKind::Process) {
+    } else if cycle.iter().any(|step| step.kind.needs_session()) {
         Needs::Session
     } else {
         Needs::Nothing
     };
     let rw = cycle.iter().filter(|step| step.kind.is_rw()).count();
-    if rw == 1 {
+    // The order of lives presumes serializability: what rests on it proves nothing weaker broken.
+    let lives = cycle.iter().any(|step| step.kind.is_life());
+    if rw == 1 && !lives {
         AnomalyKind::GSingle(needs)
-    } else if cycle.iter().any(|step| step.kind.is_rw_predicate()) {
+    } else if cycle.iter().any(|step| step.kind.is_rw_predicate() || step.kind.is_life_predicate()) {
         AnomalyKind::G2(needs)
-    } else if rw > 1 {
+    } else if rw > 1 || lives {
         AnomalyKind::G2Item(needs)
     } else if cycle.iter().any(|step| step.kind == EdgeKind::Wr) {
         AnomalyKind::G1c(needs)
@@ -102,19 +104,24 @@ impl<'g> Search<'g> {
         use EdgeKind::*;
         for (session, time) in [(false, false), (true, false), (true, true)] {
             let pick = |kinds: &[EdgeKind]| {
-                let wanted = |kind: &EdgeKind| (session || *kind != Process) && (time || !kind.needs_time());
+                let wanted =
+                    |kind: &EdgeKind| (session || !kind.needs_session()) && (time || !kind.needs_time());
                 Kinds::of(&kinds.iter().copied().filter(wanted).collect::<Vec<_>>())
             };
             let ww = pick(&[Link, Process, RealTime, Ww, WwByTime]);
             let wr = ww.and(pick(&[Wr]));
             let item = wr.and(pick(&[Rw, RwByTime]));
             let all = item.and(pick(&[RwPredicate, RwPredicateByTime]));
+            let item_lives = item.and(pick(&[Life, LifeBySession, LifeByTime]));
+            let scanned = pick(&[LifePredicate, LifePredicateBySession, LifePredicateByTime]);
             let found = self
                 .any(ww)
                 .or_else(|| self.any(wr))
                 .or_else(|| self.single(wr, all))
                 .or_else(|| self.any(item))
-                .or_else(|| self.any(all));
+                .or_else(|| self.any(all))
+                .or_else(|| self.any(item_lives))
+                .or_else(|| self.any(all.and(item_lives).and(scanned)));
             if found.is_some() {
                 return found;
             }

@@ -31,12 +31,24 @@ pub(super) enum EdgeKind {
     Process,
     /// It ended before the other began.
     RealTime,
+    /// Their places around the lives of a key that was deleted.
+    Life,
+    /// As `Life`, of one that scanned and found no key.
+    LifePredicate,
+    /// As `Life`, known from the order of sessions.
+    LifeBySession,
+    /// As `LifePredicate`, known from the order of sessions.
+    LifePredicateBySession,
+    /// As `Life`, known from real time.
+    LifeByTime,
+    /// As `LifePredicate`, known from real time.
+    LifePredicateByTime,
     /// No claim: a way between junctions.
     Link,
 }
 
 impl EdgeKind {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::Ww,
         Self::Wr,
         Self::Rw,
@@ -46,6 +58,12 @@ impl EdgeKind {
         Self::RwPredicateByTime,
         Self::Process,
         Self::RealTime,
+        Self::Life,
+        Self::LifePredicate,
+        Self::LifeBySession,
+        Self::LifePredicateBySession,
+        Self::LifeByTime,
+        Self::LifePredicateByTime,
         Self::Link,
     ];
 
@@ -72,8 +90,39 @@ impl EdgeKind {
         matches!(self, Self::RwPredicate | Self::RwPredicateByTime)
     }
 
+    /// The same claim about lives, of one that scanned.
+    pub(super) fn of_predicate(self) -> Self {
+        match self {
+            Self::Life => Self::LifePredicate,
+            Self::LifeBySession => Self::LifePredicateBySession,
+            Self::LifeByTime => Self::LifePredicateByTime,
+            other => other,
+        }
+    }
+
+    /// Whether it follows from the order of lives.
+    pub(super) fn is_life(self) -> bool {
+        self.is_life_predicate() || matches!(self, Self::Life | Self::LifeBySession | Self::LifeByTime)
+    }
+
+    pub(super) fn is_life_predicate(self) -> bool {
+        matches!(self, Self::LifePredicate | Self::LifePredicateBySession | Self::LifePredicateByTime)
+    }
+
+    pub(super) fn needs_session(self) -> bool {
+        matches!(self, Self::Process | Self::LifeBySession | Self::LifePredicateBySession)
+    }
+
     pub(super) fn needs_time(self) -> bool {
-        matches!(self, Self::RealTime | Self::WwByTime | Self::RwByTime | Self::RwPredicateByTime)
+        matches!(
+            self,
+            Self::RealTime
+                | Self::WwByTime
+                | Self::RwByTime
+                | Self::RwPredicateByTime
+                | Self::LifeByTime
+                | Self::LifePredicateByTime
+        )
     }
 }
 
@@ -234,9 +283,9 @@ pub(super) struct Graph {
 
 impl Graph {
     fn new(nodes: u32, mut edges: Vec<Edge>) -> Self {
-        edges.sort_unstable();
+        // The stable sort is quick where most are in order already.
+        edges.sort();
         edges.dedup();
-        edges.shrink_to_fit();
         let mut offsets = vec![0; nodes as usize + 1];
         for edge in &edges {
             offsets[edge.from as usize + 1] += 1;
@@ -245,6 +294,14 @@ impl Graph {
             offsets[node + 1] += offsets[node];
         }
         Self { offsets, edges }
+    }
+
+    /// The same with some more edges between its nodes.
+    pub(super) fn and(self, more: Vec<Edge>) -> Self {
+        let nodes = self.nodes();
+        let mut edges = self.edges;
+        edges.extend(more);
+        Self::new(nodes, edges)
     }
 
     pub(super) fn nodes(&self) -> u32 {

@@ -10,6 +10,7 @@
 //!              │
 //!        lists, registers ─ bad reads; ww, wr and rw edges, key by key
 //!              │         order ─ edges of sessions and of real time, where asked
+//!              │         lives ─ edges between those that found a deleted key and those that did not
 //!            graph ─ strongly connected components
 //!              │
 //!      cycle, words ─ a short cycle of each, its name, and why
@@ -29,8 +30,8 @@
 //! anomaly is never false. With lists nothing is missed either: without an anomaly there is
 //! such an order. With registers the order of versions may not be known (see `registers.rs`);
 //! then the verdict is [`Verdict::Proved`] if an order that explains all reads was found, and
-//! [`Verdict::Undecided`] if not. Write registers with unique values, after reading them, and
-//! delete each at most seldom, and everything is known.
+//! [`Verdict::Undecided`] if not. Write registers with unique values, and after reading them;
+//! then nearly everything is known, however often they are deleted and put back (see `lives.rs`).
 //!
 //! # Names
 //!
@@ -42,7 +43,8 @@
 //!
 //! Sources: Adya, *Weak Consistency* (MIT 1999); Kingsbury and Alvaro, *Elle* (VLDB 2020).
 //! Departures: the scan and its predicate edges; each serializable verdict comes with a run
-//! that shows it (`witness.rs`); `null` may be several versions; a G-single may be of a predicate.
+//! that shows it (`witness.rs`); `null` may be several versions, told apart by what else is known
+//! (`lives.rs`); a G-single may be of a predicate.
 //!
 //! # What this does not do
 //!
@@ -54,7 +56,9 @@ mod access;
 mod cycle;
 mod graph;
 mod lists;
+mod lives;
 mod order;
+mod reach;
 mod registers;
 mod report;
 mod witness;
@@ -62,6 +66,7 @@ mod words;
 
 use access::Accesses;
 use graph::{EdgeKind, Graph, GraphBuilder, Kinds};
+use lives::Lives;
 use registers::Source;
 use report::Findings;
 
@@ -95,9 +100,9 @@ pub fn check(history: &History, options: &Options) -> Report {
 
     let mut builder = GraphBuilder::new(transactions);
     let mut sources = vec![Source::Ambiguous; accesses.reads.len()];
-    let mut keys_partly_ordered = 0;
+    let mut ordered = vec![true; accesses.keys.len()];
     for key in 0..accesses.keys.len() as u32 {
-        let ordered = match history.model() {
+        ordered[key as usize] = match history.model() {
             Model::Lists => lists::infer(&accesses, &committed, key, &mut builder, &mut findings),
             Model::Registers => registers::infer(
                 &accesses,
@@ -109,7 +114,6 @@ pub fn check(history: &History, options: &Options) -> Report {
                 &mut findings,
             ),
         };
-        keys_partly_ordered += usize::from(!ordered);
     }
     if options.session {
         order::sessions(&accesses, &committed, &mut builder);
@@ -118,7 +122,12 @@ pub fn check(history: &History, options: &Options) -> Report {
         order::real_time(&accesses, &committed, &mut builder);
     }
 
-    let graph = builder.build();
+    let mut lives = match history.model() {
+        Model::Lists => Lives::default(),
+        Model::Registers => Lives::new(&accesses, &committed, &sources, &mut findings),
+    };
+    let graph = settle(&accesses, &options, &mut lives, builder.build(), &mut sources);
+    lives.tell_ordered(&sources, &mut ordered);
     let mut allowance = cycle::ALLOWANCE_EDGES;
     for mut component in graph.components(Kinds::of(&EdgeKind::ALL)) {
         component.sort_unstable();
@@ -159,8 +168,35 @@ pub fn check(history: &History, options: &Options) -> Report {
         keys: accesses.keys.len(),
         edges: count_edges(&graph),
         ambiguous_reads,
-        keys_partly_ordered,
+        keys_partly_ordered: ordered.iter().filter(|ordered| !**ordered).count(),
     }
+}
+
+/// Adds what follows of keys that were deleted, each edge with the least order that it needs.
+fn settle(
+    accesses: &Accesses<'_>,
+    options: &Options,
+    lives: &mut Lives,
+    mut graph: Graph,
+    sources: &mut [Source],
+) -> Graph {
+    if lives.is_empty() {
+        return graph;
+    }
+    let stages = [
+        (true, EdgeKind::Life),
+        (options.session, EdgeKind::LifeBySession),
+        (options.strict, EdgeKind::LifeByTime),
+    ];
+    for (_, stage) in stages.into_iter().filter(|&(asked, _)| asked) {
+        let known = |kind: &EdgeKind| {
+            (stage != EdgeKind::Life || !kind.needs_session())
+                && (stage == EdgeKind::LifeByTime || !kind.needs_time())
+        };
+        let kinds = Kinds::of(&EdgeKind::ALL.into_iter().filter(known).collect::<Vec<_>>());
+        graph = lives.settle(accesses, graph, kinds, stage, sources);
+    }
+    graph
 }
 
 fn count_edges(graph: &Graph) -> EdgeCounts {
@@ -171,9 +207,10 @@ fn count_edges(graph: &Graph) -> EdgeCounts {
             EdgeKind::Wr => counts.wr += 1,
             EdgeKind::Rw | EdgeKind::RwByTime => counts.rw += 1,
             EdgeKind::RwPredicate | EdgeKind::RwPredicateByTime => counts.rw_predicate += 1,
+            kind if kind.is_life() => counts.lives += 1,
             EdgeKind::Process => counts.process += 1,
             EdgeKind::RealTime => counts.real_time += 1,
-            EdgeKind::Link => {}
+            _ => {}
         }
     }
     counts

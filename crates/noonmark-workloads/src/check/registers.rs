@@ -9,9 +9,10 @@
 //! the read saw.
 //!
 //! A value written twice, and above all `null` once there are deletes, could come from several
-//! writes (and `null` from the initial state): such a read is taken to say nothing about order.
-//! So nothing false is reported; what is missed for it, `witness.rs` may still prove
-//! right, and the report says how many such reads there are.
+//! writes (and `null` from the initial state): such a read is taken to say nothing about order
+//! here. Which `null` it was, `lives.rs` finds out from everything else, where it can; what is
+//! missed for the rest, `witness.rs` may still prove right, and the report says how many such
+//! reads there are. So nothing false is reported.
 //!
 //! Source: Elle (VLDB 2020), §4.2.3 and §6.
 

@@ -111,6 +111,8 @@ pub struct EdgeCounts {
     pub rw: usize,
     /// From a scan to the write of a key that it did not find.
     pub rw_predicate: usize,
+    /// About when a key was there that was deleted and put back.
+    pub lives: usize,
     /// Within a process.
     pub process: usize,
     /// By real time.
@@ -189,9 +191,14 @@ impl fmt::Display for Report {
         if self.info_committed > 0 {
             write!(f, " ({} seen to have committed)", grouped(self.info_committed))?;
         }
-        let EdgeCounts { ww, wr, rw, rw_predicate, process, real_time } = self.edges;
+        let EdgeCounts { ww, wr, rw, rw_predicate, lives, process, real_time } = self.edges;
         write!(f, "\nedges     {} ww, {} wr, {} rw", grouped(ww), grouped(wr), grouped(rw))?;
-        let others = [("predicate rw", rw_predicate), ("process", process), ("real-time", real_time)];
+        let others = [
+            ("predicate rw", rw_predicate),
+            ("of lives", lives),
+            ("process", process),
+            ("real-time", real_time),
+        ];
         for (name, count) in others.into_iter().filter(|&(_, count)| count > 0) {
             write!(f, ", {} {name}", grouped(count))?;
         }

@@ -106,7 +106,9 @@ impl<'a, 'h> Schedule<'a, 'h> {
         schedule.parked = vec![Vec::new(); accesses.keys.len()];
         schedule.writes = vec![Vec::new(); accesses.history.transactions().len()];
         for (place, write) in (0..).zip(&accesses.writes) {
-            if write.last {
+            // The delete of what was absent makes no new absence: who read the old one may come later.
+            let nothing = write.value.is_none() && accesses.found_nothing(write.transaction, write.key);
+            if write.last && !nothing {
                 schedule.writes[write.transaction as usize].push(place);
             }
         }

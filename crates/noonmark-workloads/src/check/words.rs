@@ -166,6 +166,14 @@ pub(super) fn lost_update(accesses: &Accesses<'_>, key: u32, transactions: &[u32
     format!("{names} each {what} and overwrote that: one update was lost")
 }
 
+/// Transactions that each put a key where they had found none, and that nobody deleted again.
+pub(super) fn put_twice(accesses: &Accesses<'_>, key: u32, transactions: &[u32]) -> String {
+    let names: Vec<String> = transactions.iter().take(8).map(|&who| full(accesses.history, who)).collect();
+    let names = names.join(" and ");
+    let key = accesses.keys[key as usize];
+    format!("{names} each found no key {key} and put one there, which nobody deleted: one update was lost")
+}
+
 fn read_by<'a>(accesses: &'a Accesses<'_>, who: u32, key: u32) -> Option<&'a Read> {
     let reads = accesses.reads_of(key);
     let place = reads.partition_point(|read| read.transaction < who);
@@ -290,6 +298,21 @@ fn register_step(accesses: &Accesses<'_>, step: &Step, from: &str, to: &str) -> 
                 "{from} {seen}, written by {behind}, after whose end {to} began and {}",
                 wrote(last(step.to), "")
             )
+        }
+        kind if kind.is_life() => {
+            let deleted = read.is_some_and(|read| read.seen != Seen::Register(None));
+            let puts = last(step.to).is_some();
+            match (deleted, puts) {
+                (true, true) => format!("{from} deleted key {key} before {to} put it there anew"),
+                (true, false) => {
+                    let read = read_by(accesses, step.to, step.key);
+                    let seen = read.map_or_else(String::new, |read| saw(accesses, read));
+                    format!("{from} deleted key {key} before {to}, which follows who put it there, {seen}")
+                }
+                (false, _) => {
+                    format!("{from} {seen}, before {to}, whose key is not deleted by then, put it there")
+                }
+            }
         }
         _ => format!("{from} {seen}, and {to} then {}", wrote(last(step.to), " there")),
     }

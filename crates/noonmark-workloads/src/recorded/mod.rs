@@ -2,8 +2,8 @@
 //!
 //! A few hot keys, so that nearly every two transactions meet; each retired for a fresh one after some sixty
 //! writes, so that lists stay short, and rows are inserted all the time; reads before writes, so that the order
-//! of a register's versions can be told from what was read; some transactions that call themselves off, some
-//! deletes; and now and then a worker gives its processor away in the middle of a transaction, which is what
+//! of a register's versions can be told from what was read; some transactions that call themselves off; deletes,
+//! often followed by another insert of the same key; and now and then a worker gives its processor away in the middle of a transaction, which is what
 //! makes transactions overlap where workers outnumber cores.
 //!
 //! What is recorded is what a user of the database would see: the values that the engine returned in the attempt
@@ -17,7 +17,7 @@
 //! |---|---|---|---|
 //! | read | the list | the register | the register |
 //! | write | one more value at the end | a new value | a new value |
-//! | delete | – | seldom | seldom |
+//! | delete | – | one write in seven | one write in four or five |
 //! | scan | – | – | the registers around a key |
 //!
 //! What it does not do: judge (that is [`crate::check`]), or run long: a history is kept in memory, some hundred
@@ -323,11 +323,11 @@ fn draw_steps(spec: &RecordedSpec, random: &mut Random) -> Vec<(u16, StepKind)> 
             let kind = match spec.kind {
                 Kind::Append if dice < 50 => StepKind::Read,
                 Kind::Append => StepKind::Write,
-                Kind::Register if dice < 48 => StepKind::Read,
-                Kind::Register if dice < 98 => StepKind::Write,
+                Kind::Register if dice < 46 => StepKind::Read,
+                Kind::Register if dice < 92 => StepKind::Write,
                 Kind::Scan if dice < 30 => StepKind::Scan,
-                Kind::Scan if dice < 50 => StepKind::Read,
-                Kind::Scan if dice < 97 => StepKind::Write,
+                Kind::Scan if dice < 46 => StepKind::Read,
+                Kind::Scan if dice < 88 => StepKind::Write,
                 _ => StepKind::Delete,
             };
             (slot, kind)
@@ -377,9 +377,7 @@ mod tests {
         for kind in [Kind::Append, Kind::Register, Kind::Scan] {
             let conditions = run(RecordedSpec { strict: true, ..RecordedSpec::new(kind) });
             assert!(conditions[0].holds, "{}", conditions[0].words);
-            // Lists tell the order of their versions; registers that were deleted may not.
-            let proved = conditions[0].words.contains("an order was found");
-            assert!(proved || kind != Kind::Append, "{}", conditions[0].words);
+            assert!(conditions[0].words.contains("an order was found"), "{}", conditions[0].words);
         }
         let spec = RecordedSpec { updates: Updates::CommitTime, ..RecordedSpec::new(Kind::Append) };
         let conditions = run(spec);

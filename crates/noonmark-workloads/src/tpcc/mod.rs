@@ -38,8 +38,10 @@
 //!
 //! What it does not do: measure. The driver has the clock; this counts only what a clock cannot tell.
 
-// Cents stand apart from what they are the hundredth part of: 10_00 is ten dollars.
-#![allow(clippy::inconsistent_digit_grouping)]
+#![allow(
+    clippy::inconsistent_digit_grouping,
+    reason = "cents stand apart from what they are the hundredth part of: 10_00 is ten dollars"
+)]
 
 pub mod audit;
 mod check;

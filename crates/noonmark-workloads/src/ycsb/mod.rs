@@ -25,7 +25,7 @@ mod transactions;
 pub use self::core::{CoreWorkload, FieldRow};
 pub use properties::{CoreSpec, Properties, PropertyError};
 pub use transactions::{
-    DynamicRows, EvenOddRows, Keys, Mix, Rows1k, Shape, TransactionWorkload, TransactionsSpec,
+    DynamicRows, EvenOddRows, Keys, Mix, Rows1k, Shape, TransactionWorkload, TransactionsSpec, WholeRows,
 };
 
 /// The core workloads' property files, by letter.

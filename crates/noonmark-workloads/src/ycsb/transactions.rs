@@ -302,19 +302,24 @@ impl<S: Store> Shape<S> for EvenOddRows<S> {
     }
 }
 
-/// [Sundial §6.1]: 1 KB in ten columns, read whole.
-pub struct Rows1k<S: Store> {
-    rows: S::Table<u64, [[u8; 100]; 10]>,
+/// So many columns of so many bytes, in one group and read whole.
+pub struct WholeRows<S: Store, const COLUMNS: usize, const BYTES: usize> {
+    rows: S::Table<u64, [[u8; BYTES]; COLUMNS]>,
 }
 
-impl<S: Store> Shape<S> for Rows1k<S> {
-    type Row = [[u8; 100]; 10];
-    const COLUMNS: u64 = 10;
-    const COLUMN_BYTES: usize = 100;
+/// [Sundial §6.1]: 1 KB in ten columns.
+pub type Rows1k<S> = WholeRows<S, 10, 100>;
+/// [Dynamic §VII.A]: a key and a value of eight bytes.
+pub type DynamicRows<S> = WholeRows<S, 1, 8>;
+
+impl<S: Store, const COLUMNS: usize, const BYTES: usize> Shape<S> for WholeRows<S, COLUMNS, BYTES> {
+    type Row = [[u8; BYTES]; COLUMNS];
+    const COLUMNS: u64 = COLUMNS as u64;
+    const COLUMN_BYTES: usize = BYTES;
     const GROUPS: usize = 1;
 
     fn new(_: &S, table: &S::Table<u64, Self::Row>) -> Self {
-        Rows1k { rows: table.clone() }
+        WholeRows { rows: table.clone() }
     }
 
     #[inline(always)]
@@ -323,7 +328,7 @@ impl<S: Store> Shape<S> for Rows1k<S> {
     }
 
     fn row(bytes: &[u8]) -> Self::Row {
-        std::array::from_fn(|column| std::array::from_fn(|at| bytes[column * 100 + at]))
+        std::array::from_fn(|column| std::array::from_fn(|at| bytes[column * BYTES + at]))
     }
 
     #[inline]
@@ -356,61 +361,6 @@ impl<S: Store> Shape<S> for Rows1k<S> {
         self.rows.update_many(tx, keys, |at, row| {
             put(&mut row[usize::from(columns[at])], &values[at * Self::COLUMN_BYTES..]);
         })
-    }
-}
-
-/// [Dynamic §VII.A]: a key and a value of eight bytes.
-pub struct DynamicRows<S: Store> {
-    rows: S::Table<u64, [u8; 8]>,
-}
-
-impl<S: Store> Shape<S> for DynamicRows<S> {
-    type Row = [u8; 8];
-    const COLUMNS: u64 = 1;
-    const COLUMN_BYTES: usize = 8;
-    const GROUPS: usize = 1;
-
-    fn new(_: &S, table: &S::Table<u64, Self::Row>) -> Self {
-        DynamicRows { rows: table.clone() }
-    }
-
-    #[inline(always)]
-    fn group_of(_: u16) -> usize {
-        0
-    }
-
-    fn row(bytes: &[u8]) -> Self::Row {
-        std::array::from_fn(|at| bytes[at])
-    }
-
-    #[inline]
-    fn read(&self, tx: &mut S::Txn<'_>, key: u64, _: u16) -> Result<(), S::Abort> {
-        black_box(self.rows.need(tx, &key)?);
-        Ok(())
-    }
-
-    #[inline]
-    fn write(&self, tx: &mut S::Txn<'_>, key: u64, _: u16, value: &[u8]) -> Result<(), S::Abort> {
-        self.rows.update(tx, &key, |row| put(row, value))
-    }
-
-    #[inline]
-    fn read_many(&self, tx: &mut S::Txn<'_>, _: usize, keys: &[u64], _: &[u16]) -> Result<(), S::Abort> {
-        self.rows.get_many(tx, keys, |_, row| {
-            black_box(row);
-        })
-    }
-
-    #[inline]
-    fn write_many(
-        &self,
-        tx: &mut S::Txn<'_>,
-        _: usize,
-        keys: &[u64],
-        _: &[u16],
-        values: &[u8],
-    ) -> Result<(), S::Abort> {
-        self.rows.update_many(tx, keys, |at, row| put(row, &values[at * Self::COLUMN_BYTES..]))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Histories in few lines, histories of serial runs, and numbers that repeat.
 
-#![allow(dead_code)] // Each test program uses a part of it.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -116,12 +116,14 @@ pub enum Steps {
     Lists,
     Registers,
     Scans,
+    /// Scans of registers that are often deleted and put back.
+    Deletes,
 }
 
 /// A run of `count` transactions one after another, told as if they had overlapped: each may
 /// begin before and end after its moment. Strictly serializable by construction. Writes follow
-/// reads of the key, values are unique, nothing is deleted; each key is retired after some
-/// sixty writes.
+/// reads of the key, values are unique, nothing is deleted but where asked; each key is retired
+/// after some sixty writes.
 pub fn serial_run(steps: Steps, count: usize, seed: u64) -> Vec<Txn> {
     const HOT_KEYS: u64 = 4;
     const WRITES_PER_KEY: u64 = 60;
@@ -136,7 +138,8 @@ pub fn serial_run(steps: Steps, count: usize, seed: u64) -> Vec<Txn> {
         let mut ops = Vec::new();
         let outcome = match numbers.below(20) {
             0 => Outcome::Fail,
-            1 => Outcome::Info,
+            // What is deleted by one of unknown outcome says nothing.
+            1 if steps != Steps::Deletes => Outcome::Info,
             _ => Outcome::Ok,
         };
         let takes_effect = outcome == Outcome::Ok || outcome == Outcome::Info && numbers.one_in(2);
@@ -155,8 +158,8 @@ pub fn serial_run(steps: Steps, count: usize, seed: u64) -> Vec<Txn> {
                         ops.push(MicroOp::Append { key: Key(key), value });
                     }
                 }
-                Steps::Registers | Steps::Scans => {
-                    if steps == Steps::Scans && numbers.one_in(2) {
+                Steps::Registers | Steps::Scans | Steps::Deletes => {
+                    if matches!(steps, Steps::Scans | Steps::Deletes) && numbers.one_in(2) {
                         let low = key - numbers.below(3) as i64;
                         let high = key + numbers.below(3) as i64;
                         let found =
@@ -165,7 +168,11 @@ pub fn serial_run(steps: Steps, count: usize, seed: u64) -> Vec<Txn> {
                     } else {
                         let value = registers.get(&key).copied();
                         ops.push(MicroOp::ReadRegister { key: Key(key), value });
-                        if wants_write {
+                        let deletes = steps == Steps::Deletes && numbers.one_in(3);
+                        if wants_write && deletes {
+                            registers.remove(&key);
+                            ops.push(MicroOp::Write { key: Key(key), value: None });
+                        } else if wants_write {
                             registers.insert(key, Value(next_value));
                             ops.push(MicroOp::Write { key: Key(key), value: Some(Value(next_value)) });
                         }
