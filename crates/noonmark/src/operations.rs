@@ -257,7 +257,9 @@ impl<H: Host> Context<H> {
                 // Validated when it is locked, so it is not in the read set.
                 let here = !seen.word.is_absent();
                 let effect = if here { Effect::Change } else { Effect::Keep };
-                let entry = self.writes.push_with_image(place, cell, effect, Some(seen.word), hold, image);
+                let known = if alone { 1 << first } else { layout.fixed_groups() };
+                let seen = Some(seen.word);
+                let entry = self.writes.push_with_image(place, cell, effect, seen, hold, image, known);
                 Ok(here.then_some(entry))
             }
             Err(refusal) => {
@@ -267,13 +269,14 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// Sees to it that a cell that this transaction writes has values for these groups. `None`: absent.
+    /// Sees to it that the values of these groups, in a cell that this transaction writes, are in its image.
+    /// `None`: absent.
     fn settle_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<usize>, Stop> {
         if self.writes.entry(index).leaves_absent() {
             return Ok(None);
         }
         for group in first..first + sizes.len() {
-            if !self.writes.entry(index).has_value(group) {
+            if !self.writes.entry(index).knows(group) {
                 self.settle_group(index, group)?;
             }
         }
@@ -719,10 +722,10 @@ impl<H: Host> Context<H> {
         let index = self.write_entry(table, record, cell, true, true)?;
         self.writes.will_change(index);
         let entry = self.writes.entry(index);
-        let (has_value, was_read) = (entry.has_value(group), entry.seen.is_some());
+        let (knows, was_read) = (entry.knows(group), entry.seen.is_some());
         self.writes.add_update(index, group as u32, update(), payload);
         // What has been read or written already is updated at once.
-        if has_value {
+        if knows {
             self.settle_value(index, group);
         } else if was_read {
             self.settle_group(index, group)?;

@@ -63,6 +63,8 @@ pub(crate) struct Layout {
     end: usize,
     /// Words of all groups.
     values: usize,
+    /// The groups whose values lie in the record, a bit each.
+    fixed_groups: u8,
 }
 
 /// Words of a cache line.
@@ -97,7 +99,9 @@ impl Layout {
         };
         let group_count = groups.len();
         let groups = std::array::from_fn(|index| groups[if index < group_count { index } else { 0 }]);
-        Layout { groups, group_count, cells, key_at, end, values: words_of(sizes) }
+        let fixed = sizes.iter().enumerate().filter(|(_, size)| !size.is_boxed());
+        let fixed_groups = fixed.fold(0, |groups, (index, _)| groups | 1 << index);
+        Layout { groups, group_count, cells, key_at, end, values: words_of(sizes), fixed_groups }
     }
 
     /// Where group number `index` lies, which must be one of the table's.
@@ -121,6 +125,12 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn value_words(&self, index: usize) -> usize {
         if self.is_one_cell() { self.values } else { self.group(index).size.words() }
+    }
+
+    /// The groups whose values lie in the record, a bit each.
+    #[inline(always)]
+    pub(crate) fn fixed_groups(&self) -> u8 {
+        self.fixed_groups
     }
 
     /// Whether all groups are in one cell.

@@ -41,7 +41,9 @@ pub(crate) struct WriteEntry {
     /// Where its image begins in the arena: room for all groups' words, laid out as in the record. Of a
     /// group of variable size, the word says where in the arena the bytes are.
     image: u32,
-    /// The groups whose new value is in the image, a bit each.
+    /// The groups whose value is in the image, a bit each: as it was read at `seen`, or a new one.
+    known: u8,
+    /// Those with a new value.
     valued: u8,
     pub effect: Effect,
     /// The row was taken to exist without being read: it must when the cell is locked.
@@ -49,8 +51,8 @@ pub(crate) struct WriteEntry {
     /// The version that was read, if one was: only that one may be locked.
     pub seen: Option<Word>,
     pub hold: Hold,
-    /// Its commit-time updates: a list through `Change::next`, oldest first. A group has a value or updates,
-    /// not both.
+    /// Its commit-time updates: a list through `Change::next`, oldest first. A group's value is known, or it has
+    /// updates, not both.
     first_update: u32,
     last_update: u32,
 }
@@ -70,10 +72,10 @@ impl WriteEntry {
         self.valued == 0 && self.first_update == NONE
     }
 
-    /// Whether it has a new value for a group.
+    /// Whether it has the value of a group, new or as it was read.
     #[inline(always)]
-    pub(crate) fn has_value(&self, group: usize) -> bool {
-        self.valued & 1 << group != 0
+    pub(crate) fn knows(&self, group: usize) -> bool {
+        self.known & 1 << group != 0
     }
 
     /// The groups that it has new values for.
@@ -193,11 +195,13 @@ impl WriteSet {
     ) -> usize {
         let image = self.arena.len();
         self.arena.resize(image + image_words, 0);
-        self.push_with_image(place, cell, effect, seen, hold, image)
+        self.push_with_image(place, cell, effect, seen, hold, image, 0)
     }
 
-    /// The same with an image that is at `image` in the arena already.
+    /// The same with an image that is at `image` in the arena already; `known` are the groups, a bit each,
+    /// whose values at `seen` are in it.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "they are the fields of an entry")]
     pub(crate) fn push_with_image(
         &mut self,
         place: Place,
@@ -206,6 +210,7 @@ impl WriteSet {
         seen: Option<Word>,
         hold: Hold,
         image: usize,
+        known: u8,
     ) -> usize {
         let Place { table, record, at } = place;
         self.mask |= 1 << (hash(record, cell) >> 58);
@@ -216,6 +221,7 @@ impl WriteSet {
             at,
             cell,
             image: image as u32,
+            known,
             valued: 0,
             effect,
             must_exist: false,
@@ -265,6 +271,7 @@ impl WriteSet {
     /// Forgets the changes of an entry: the row goes.
     pub(crate) fn drop_changes(&mut self, index: usize) {
         let entry = &mut self.entries[index];
+        entry.known = 0;
         entry.valued = 0;
         entry.first_update = NONE;
         entry.last_update = NONE;
@@ -296,7 +303,9 @@ impl WriteSet {
     #[inline(always)]
     pub(crate) fn new_values(&mut self, index: usize, first: usize, at: usize, sizes: &[Size]) -> &mut [u64] {
         let entry = &mut self.entries[index];
-        entry.valued |= (((1u32 << sizes.len()) - 1) << first) as u8;
+        let groups = (((1u32 << sizes.len()) - 1) << first) as u8;
+        entry.known |= groups;
+        entry.valued |= groups;
         if entry.effect == Effect::Keep {
             entry.effect = Effect::Change;
         }
@@ -322,6 +331,7 @@ impl WriteSet {
         encode: impl FnOnce(&mut [u8]),
     ) {
         let entry = &mut self.entries[index];
+        entry.known |= 1 << group;
         entry.valued |= 1 << group;
         let has_updates = entry.first_update != NONE;
         let at = entry.image as usize + layout.in_cell as usize;

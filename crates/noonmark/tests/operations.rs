@@ -205,6 +205,46 @@ fn updates_at_commit_are_seen_by_their_own_transaction() {
 
 /// User code that panics, wherever it does, leaves nothing behind and nothing locked.
 #[test]
+fn groups_beside_one_that_is_written_are_what_they_were() {
+    everywhere(|db, options| {
+        // The last one lies behind a pointer, beside the others in a coarse row.
+        type Row = (u64, [u16; 20], Vec<u8>);
+        let rows: Table<u32, Row> = db.create_table("rows", options).unwrap();
+        let (count, list, text) = (rows.group::<0>(), rows.group::<1>(), rows.group::<2>());
+        let mut session = db.session().unwrap();
+        let first = (1, [2; 20], b"three".to_vec());
+        session.transact(|tx| tx.insert(&rows, 1, first.clone())).unwrap();
+        session
+            .transact(|tx| {
+                tx.update(&count, 1, |count| *count += 10)?;
+                assert_eq!(tx.get(&list, 1)?, Some([2; 20]));
+                assert_eq!(tx.get(&text, 1)?.as_deref(), Some(&b"three"[..]));
+                // Read already, with the row or just now: changed at once.
+                tx.apply(&list, 1, |list| list[7] = 70)?;
+                tx.append(&text, 1, b" and more")?;
+                assert_eq!(tx.get(&rows, 1)?.map(|row| (row.0, row.1[7], row.2.len())), Some((11, 70, 14)));
+                tx.update(&list, 1, |list| list[0] += list[7])
+            })
+            .unwrap();
+        let mut list_then = [2; 20];
+        (list_then[0], list_then[7]) = (72, 70);
+        let then = (11, list_then, b"three and more".to_vec());
+        assert_eq!(session.transact(|tx| tx.get(&rows, 1)).unwrap(), Some(then.clone()));
+        // Deleted and put back, the row has nothing left of what was known of it.
+        session
+            .transact(|tx| {
+                tx.update(&count, 1, |count| *count = 5)?;
+                assert!(tx.delete(&rows, 1)?);
+                assert_eq!(tx.get(&list, 1)?, None);
+                tx.upsert(&rows, 1, (6, [6; 20], vec![6]))?;
+                tx.update(&count, 1, |count| *count += 1)
+            })
+            .unwrap();
+        assert_eq!(session.transact(|tx| tx.get(&rows, 1)).unwrap(), Some((7, [6; 20], vec![6])));
+    });
+}
+
+#[test]
 fn a_panic_leaves_nothing_behind() {
     everywhere(|db, options| {
         let table: Table<u64, u64> = db.create_table("t", options).unwrap();
