@@ -148,7 +148,7 @@ impl<C: Compared> Tree<C> {
         if let Some((parent, _, at)) = place {
             parent.inner().insert::<C>(at, fence, new.address());
         } else {
-            let root = Node::new_inner(node.header().level + 1);
+            let root = Node::new_inner::<C>(node.header().level + 1);
             root.inner().fill::<C>(Fence::NONE, Fence::NONE, &[fence], &[node.address(), new.address()]);
             // Relaxed: a statistic.
             self.bytes.fetch_add(root.memory_bytes(), Ordering::Relaxed);
@@ -166,7 +166,7 @@ impl<C: Compared> Tree<C> {
         // Behind all others: the left one stays nearly full.
         let middle = if at == INNER_KEYS { INNER_KEYS - 2 } else { INNER_KEYS / 2 };
         let fence = fences[middle];
-        let new = Node::new_inner(node.header().level);
+        let new = Node::new_inner::<C>(node.header().level);
         let (lower, upper) = (node.header().lower(), node.header().upper());
         // The fence's count as a separator moves up with it; `upper`'s moves to the new node.
         new.inner().fill::<C>(fence.retain::<C>(), upper, &fences[middle + 1..], &children[middle + 1..]);

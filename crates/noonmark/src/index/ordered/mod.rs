@@ -37,7 +37,7 @@ mod scan;
 
 use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp};
 use crate::record::RecordPtr;
-use node::{Compared, Fixed, Free, Header, Node, Probe, Short, prefetch_leaf};
+use node::{Compared, Fixed, Free, Header, Node, Probe, Short, prefetch_inner, prefetch_leaf};
 use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
 use std::marker::PhantomData;
@@ -181,27 +181,31 @@ impl<C: Compared> Tree<C> {
     #[inline(always)]
     fn descend<'a>(&'a self, choose: impl FnMut(Node<'a>, u64) -> Option<usize>) -> Option<(Node<'a>, u64)> {
         let (node, version, child) = self.above_leaf(choose)?;
-        if child.is_null() { Some((node, version)) } else { step(node, version, child) }
+        enter(node, version, child)
     }
 
-    /// As [`Tree::descend`], as far as the last inner node. Returns it with a version at which it
-    /// was the right one, and what may be the address of the leaf: null if the root is the leaf.
+    /// As [`Tree::descend`], as far as the node above the leaf. Returns it with a version at which it
+    /// was the right one, and the address of the leaf, yet to be validated; none if the root, which
+    /// then is what is returned, is the leaf.
     #[inline(always)]
     fn above_leaf<'a>(
         &'a self,
         mut choose: impl FnMut(Node<'a>, u64) -> Option<usize>,
-    ) -> Option<(Node<'a>, u64, *mut Header)> {
+    ) -> Option<(Node<'a>, u64, Option<*mut Header>)> {
         let (mut node, mut version) = self.begin()?;
         let mut level = node.header().level;
         if level == 0 {
-            return Some((node, version, std::ptr::null_mut()));
+            return Some((node, version, None));
         }
         loop {
             let child = node.inner().child(choose(node, version)?);
             level -= 1;
             if level == 0 {
                 prefetch_leaf(child);
-                return Some((node, version, child));
+                return Some((node, version, Some(child)));
+            }
+            if level == 1 {
+                prefetch_inner(child);
             }
             (node, version) = step(node, version, child)?;
         }
@@ -252,9 +256,7 @@ impl<C: Compared> Tree<C> {
         // The leaf of each key; `None` for those that somebody got in the way of.
         let mut leaves = [None; ABREAST];
         for (at, leaf) in leaves[..count].iter_mut().enumerate() {
-            *leaf = above[at].and_then(|(node, version, child)| {
-                if child.is_null() { Some((node, version)) } else { step(node, version, child) }
-            });
+            *leaf = above[at].and_then(|(node, version, child)| enter(node, version, child));
             if !C::SHORT
                 && let Some((leaf, _)) = leaf
             {
@@ -297,6 +299,15 @@ impl<C: Compared> Tree<C> {
             }
             visit(node);
         }
+    }
+}
+
+/// From the node above a leaf, as [`Tree::above_leaf`] says, to the leaf.
+#[inline(always)]
+fn enter<'a>(node: Node<'a>, version: u64, child: Option<*mut Header>) -> Option<(Node<'a>, u64)> {
+    match child {
+        None => Some((node, version)),
+        Some(child) => step(node, version, child),
     }
 }
 

@@ -258,7 +258,7 @@ fn a_queue_needs_no_more_than_its_content() {
                 most = most.max(index.memory_bytes());
             }
         }
-        // Some 60 to 70 leaves of 320 bytes, and 2 or 3 inner nodes of 1600.
+        // Some 50 to 60 leaves of 384 bytes, and 2 or 3 inner nodes of 1088 or 1592.
         assert!(most < 50_000, "{class:?} {most}");
         assert!(limbo.len() < 1000);
         finish(index, &mut limbo, &epochs);
