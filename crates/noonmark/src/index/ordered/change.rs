@@ -5,7 +5,8 @@
 //! removals that leave few records behind shrink the tree by a second descent likewise.
 
 use super::super::{Inserted, Latch, NodeChange, NodeSeen, NodeStamp};
-use super::node::{Compared, Fence, Header, INNER_KEYS, LEAF_KEYS, Node, Probe};
+use super::fence::{Compared, Fence, Probe};
+use super::node::{Header, INNER_KEYS, LEAF_KEYS, Node};
 use super::{RecordPtr, Tree};
 use noonmark_core::sync::Ordering;
 use noonmark_core::{Epochs, Limbo};

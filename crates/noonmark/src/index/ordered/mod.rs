@@ -32,12 +32,14 @@
 //! What it does not do: count ranges, find by position, or load in bulk.
 
 mod change;
+mod fence;
 mod node;
 mod scan;
 
 use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp};
 use crate::record::RecordPtr;
-use node::{Compared, Fixed, Free, Header, Node, Probe, Short, prefetch_inner, prefetch_leaf};
+use fence::{Compared, Fixed, Free, Probe, Short};
+use node::{Header, Node, prefetch_inner, prefetch_leaf};
 use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
 use std::marker::PhantomData;

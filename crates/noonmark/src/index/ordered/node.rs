@@ -15,217 +15,38 @@
 //! leaf's in its records, an inner node's in its separators.
 //!
 //! A search within a node has no branch that depends on what it compares: three comparisons at once
-//! say which quarter of the heads to go on with, so that 15 heads take two steps and 63 take three;
-//! what a leaf has beyond 15 is compared one by one. Leaves are small, since most of them are out of
+//! say which quarter of the heads to go on with, until five are left at most, which are compared one
+//! by one: 8 comparisons in a leaf, 9 in an inner node. Leaves are small, since most of them are out of
 //! cache and come with all their lines; inner nodes are large, since each level costs some 45
 //! instructions. The lowest inner nodes of a large tree are out of the nearer caches too: they also
 //! come with all the lines that a search may need, or else it would wait three times, for one line
-//! after another. A million rows with short keys make a tree of four levels; in one of three, a
-//! lookup takes 240 instructions, 23 of which only ask for lines. Measured on two cores: with 50,000
-//! hot rows of a million, leaves of 17 under such nodes took 516 ns an operation (all of it; the
-//! median of seven), 582 with only the right quarter of the children asked for, 611 under nodes of
-//! 15 and 686 without asking; leaves and nodes of 31 searched by halves 561. Runs differ by a fifth.
-//! Leaves of 21 are as full as those on the documented sequences of keys (docs/memory.md), which
-//! leaves of 17 are not.
+//! after another.
+//!
+//! Measured on two cores, whose runs differ by a fifth, as medians of seven, nanoseconds for a
+//! whole operation on 50,000 hot rows of a million: leaves of 17 under such nodes 516; with only the
+//! right quarter of the children asked for 582; under nodes of 15 611; without asking 686; leaves
+//! and nodes of 31, searched by halves, 561. Leaves of 21 take a line more than those of 17, and
+//! less memory for the sequences of keys in docs/memory.md.
 //!
 //! All that is read without a latch is an atomic, loaded relaxed, and believed only once the node's
 //! version has been found unchanged; what is a pointer is followed only after that.
 
 use super::super::{GONE, NodeStamp, head, prefetch};
+use super::fence::{Compared, Fence, Probe, shared};
 use crate::record::RecordPtr;
 use noonmark_core::Garbage;
 use noonmark_core::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::cmp::Ordering as Order;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 /// Most records in a leaf: what six lines hold.
 pub(super) const LEAF_KEYS: usize = 21;
-/// Most separators in an inner node: one less than a power of four, see [`count_below`].
+/// Most separators in an inner node: one less than a power of four, which [`count_below`] likes.
 pub(super) const INNER_KEYS: usize = 63;
 
 /// What a head is where there is none: no key's head is greater.
 const NO_HEAD: u64 = u64::MAX;
-
-/// How the keys of a class are compared.
-pub(super) trait Compared {
-    /// Whether all keys are equally long and at most 8 bytes, so that a head is a whole key.
-    const SHORT: bool;
-    /// Whether a key of this length has no bytes behind a head that begins after `skip`, and nor
-    /// has any other key of the table.
-    fn head_decides(skip: usize, len: usize) -> bool;
-}
-
-/// Keys of one length, at most 8.
-#[derive(Debug)]
-pub(super) struct Short;
-/// Keys of one length.
-#[derive(Debug)]
-pub(super) struct Fixed;
-/// Keys of any length.
-#[derive(Debug)]
-pub(super) struct Free;
-
-impl Compared for Short {
-    const SHORT: bool = true;
-    #[inline(always)]
-    fn head_decides(_: usize, _: usize) -> bool {
-        true
-    }
-}
-impl Compared for Fixed {
-    const SHORT: bool = false;
-    #[inline(always)]
-    fn head_decides(skip: usize, len: usize) -> bool {
-        skip + 8 >= len
-    }
-}
-impl Compared for Free {
-    const SHORT: bool = false;
-    #[inline(always)]
-    fn head_decides(_: usize, _: usize) -> bool {
-        false
-    }
-}
-
-/// The border between two nodes: the keys from it on belong to the right one. In one word: the head
-/// for short keys, for others the address of a counted byte string. Zero is none: the end of the
-/// key space, which no border between keys can be, since it is greater than some key.
-///
-/// Each place in a node that holds a fence has its own count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fence(u64);
-
-/// What fences of long keys point to.
-type FenceKey = Box<[u8]>;
-
-impl Fence {
-    pub(super) const NONE: Fence = Fence(0);
-
-    /// A fence, counted once, that parts `left` from `right`, which is greater: of long keys as few
-    /// bytes as do it.
-    pub(super) fn between<C: Compared>(left: &[u8], right: &[u8]) -> Fence {
-        if C::SHORT {
-            return Fence(head(right, 0));
-        }
-        let shared = common(left, right);
-        let key: FenceKey = right[..right.len().min(shared + 1)].into();
-        Fence(Arc::into_raw(Arc::new(key)).expose_provenance() as u64)
-    }
-
-    pub(super) fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    fn address(self) -> *const FenceKey {
-        std::ptr::with_exposed_provenance(self.0 as usize)
-    }
-
-    /// The bytes of a fence of long keys.
-    ///
-    /// # Safety
-    /// Not none; of a class that is not short; loaded and then validated by somebody who is pinned
-    /// for `'a`, or holds the latch, or owns the index.
-    pub(super) unsafe fn bytes<'a>(self) -> &'a [u8] {
-        // SAFETY: `between` made it; its counts are let go a grace period after it is unlinked.
-        unsafe { &*self.address() }
-    }
-
-    /// What this fence costs, roughly: the string, its box and its counts.
-    pub(super) fn memory_bytes<C: Compared>(self) -> usize {
-        if C::SHORT || self.is_none() {
-            return 0;
-        }
-        // SAFETY: only called by whoever made it or is about to retire it.
-        32 + unsafe { self.bytes() }.len()
-    }
-
-    /// Counts another place that holds it.
-    pub(super) fn retain<C: Compared>(self) -> Fence {
-        if !C::SHORT && !self.is_none() {
-            // SAFETY: the place that it was taken from holds a count.
-            unsafe { Arc::increment_strong_count(self.address()) };
-        }
-        self
-    }
-
-    /// Lets go of so many counts.
-    ///
-    /// # Safety
-    /// They are held, and nobody reads the fence through the places that held them.
-    pub(super) unsafe fn release<C: Compared>(self, counts: usize) {
-        if !C::SHORT && !self.is_none() {
-            // SAFETY: passed on.
-            unsafe { release(self.address().cast_mut().cast(), counts) };
-        }
-    }
-
-    /// Letting go of so many counts, later; `None` if there is nothing to let go of.
-    pub(super) fn garbage<C: Compared>(self, counts: usize) -> Option<Garbage> {
-        (!C::SHORT && !self.is_none())
-            // SAFETY: the places are overwritten; byte strings may be freed on any thread.
-            .then(|| unsafe { Garbage::new(self.address().cast_mut().cast(), counts, release) })
-    }
-
-    /// How the fence compares with a key: with its head alone if keys are short.
-    ///
-    /// # Safety
-    /// As for [`Fence::bytes`], if keys are not short.
-    pub(super) unsafe fn compare<C: Compared>(self, key: &[u8]) -> Order {
-        if C::SHORT {
-            self.0.cmp(&head(key, 0))
-        } else {
-            // SAFETY: passed on.
-            unsafe { self.bytes() }.cmp(key)
-        }
-    }
-}
-
-/// Lets go of counts of the fence at this address.
-unsafe fn release(address: *mut u8, counts: usize) {
-    for _ in 0..counts {
-        // SAFETY: the counts were held by places that are gone.
-        unsafe { Arc::decrement_strong_count(address.cast::<FenceKey>()) };
-    }
-}
-
-/// How many bytes two keys share from the start.
-fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-/// How many bytes all keys between two fences share.
-fn shared<C: Compared>(lower: Fence, upper: Fence) -> usize {
-    if C::SHORT || lower.is_none() || upper.is_none() {
-        return 0;
-    }
-    // SAFETY: called under the latch of the node whose fences these are.
-    unsafe { common(lower.bytes(), upper.bytes()) }
-}
-
-/// What is looked for: a key, or a fence.
-#[derive(Clone, Copy)]
-pub(super) struct Probe<'a> {
-    /// The head of the whole key, for short keys.
-    head: u64,
-    /// The key, for others.
-    key: &'a [u8],
-}
-
-impl<'a> Probe<'a> {
-    #[inline(always)]
-    pub(super) fn key<C: Compared>(key: &'a [u8]) -> Self {
-        Probe { head: if C::SHORT { head(key, 0) } else { 0 }, key }
-    }
-
-    /// # Safety
-    /// As for [`Fence::bytes`], if keys are not short.
-    pub(super) unsafe fn fence<C: Compared>(fence: Fence) -> Self {
-        // SAFETY: passed on.
-        Probe { head: fence.0, key: if C::SHORT { &[] } else { unsafe { fence.bytes() } } }
-    }
-}
 
 /// What every node begins with.
 #[derive(Debug)]
@@ -314,26 +135,27 @@ pub(super) struct Inner {
 /// How many heads are below this one (or, if `or_equal`, not above it), without a branch that
 /// depends on them. Places without a head count as above, except for the greatest head there is.
 ///
-/// Of the greatest power of four that fits, less one, quarter by quarter; each of the others, if it
-/// counts at all, comes after all of those.
+/// The heads that end the first three quarters say which quarter to go on with; few heads are
+/// compared one by one.
 #[inline(always)]
-fn count_below<const N: usize>(heads: &[AtomicU64; N], probe: u64, or_equal: bool) -> usize {
-    let quartered = const { 1 << (2 * (N + 1).ilog(4)) };
+pub(super) fn count_below<const N: usize>(heads: &[AtomicU64; N], probe: u64, or_equal: bool) -> usize {
     let counts = |at: usize| {
-        // SAFETY: a quarter ends within the first `quartered - 1` heads, see below; the others are
-        // counted up to N. Relaxed: see `Header`.
+        // SAFETY: within `below..below + len`, which see. Relaxed: see `Header`.
         let there = unsafe { heads.get_unchecked(at) }.load(Ordering::Relaxed);
         usize::from(if or_equal { there <= probe } else { there < probe })
     };
-    let mut below = 0;
-    let mut quarter = quartered / 4;
-    while quarter > 0 {
-        // Three more quarters at most in each step: in all less than `quartered`.
+    // All before `below` count, none from `below + len` on, which is at most N.
+    let (mut below, mut len) = (0, N);
+    while len > 5 {
+        // So that without their ends none is longer than `quarter - 1`.
+        let quarter = (len + 1).div_ceil(4);
         let ends = [below + quarter - 1, below + 2 * quarter - 1, below + 3 * quarter - 1];
-        below += quarter * (counts(ends[0]) + counts(ends[1]) + counts(ends[2]));
-        quarter /= 4;
+        let quarters = counts(ends[0]) + counts(ends[1]) + counts(ends[2]);
+        // If the last quarter is shorter, what is looked at begins before it, where all count.
+        below += (quarters * quarter).min(len - (quarter - 1));
+        len = quarter - 1;
     }
-    below + (quartered - 1..N).map(counts).sum::<usize>()
+    below + (0..len).map(|at| counts(below + at)).sum::<usize>()
 }
 
 /// Within the places `from..count` that have this head: how many of all places compare below, asking

@@ -6,7 +6,8 @@
 //! is for the validation of its stamp to find.
 
 use super::super::NodeSeen;
-use super::node::{Compared, Fence, LEAF_KEYS, Node, Probe, prefetch_leaf};
+use super::fence::{Compared, Fence, Probe};
+use super::node::{LEAF_KEYS, Node, prefetch_leaf};
 use super::{RecordPtr, Tree};
 use std::cmp::Ordering as Order;
 use std::mem::MaybeUninit;

@@ -52,7 +52,7 @@ fn check_tree<C: Compared>(tree: &Tree<C>) -> usize {
     let mut previous: Option<Vec<u8>> = None;
     // Node, level, fences from above.
     let root = tree.begin().expect("nobody changes it").0;
-    let mut waiting = vec![(root.address(), root.header().level, node::Fence::NONE, node::Fence::NONE)];
+    let mut waiting = vec![(root.address(), root.header().level, fence::Fence::NONE, fence::Fence::NONE)];
     while let Some((address, level, lower, upper)) = waiting.pop() {
         // SAFETY: nobody changes the tree.
         let node = unsafe { Node::at(address) }.expect("a child");
@@ -63,7 +63,7 @@ fn check_tree<C: Compared>(tree: &Tree<C>) -> usize {
         assert_eq!((header.lower(), header.upper()), (lower, upper), "fences");
         // Full bytes to compare with; a short fence is a head.
         // SAFETY: as above.
-        let is_below = |fence: node::Fence, key: &[u8]| unsafe { fence.compare::<C>(key) }.is_le();
+        let is_below = |fence: fence::Fence, key: &[u8]| unsafe { fence.compare::<C>(key) }.is_le();
         if level > 0 {
             let (mut fences, mut children) = (Vec::new(), Vec::new());
             node.inner().append_to(&mut fences, &mut children);
@@ -72,7 +72,7 @@ fn check_tree<C: Compared>(tree: &Tree<C>) -> usize {
                 assert!(!fence.is_none());
                 bytes += fence.memory_bytes::<C>();
                 // SAFETY: as above.
-                let probe = unsafe { node::Probe::fence::<C>(*fence) };
+                let probe = unsafe { fence::Probe::fence::<C>(*fence) };
                 let version = header.stamp.version.load(Memory::SeqCst);
                 assert_eq!(node.inner().rank::<C>(probe, version, true), Some(at + 1), "separators in order");
                 assert_eq!(node.inner().rank::<C>(probe, version, false), Some(at));
@@ -512,4 +512,34 @@ fn threads_that_insert_remove_and_scan_agree() {
         });
         finish(index, &mut Limbo::new(), &epochs);
     }
+}
+
+#[test]
+fn heads_are_counted_as_they_compare() {
+    fn check<const N: usize>() {
+        for count in 0..=N {
+            // Even numbers, then places without a head; the last even number may be the greatest head.
+            for top in [0, u64::MAX - 2 * N as u64] {
+                let heads: [u64; N] =
+                    std::array::from_fn(|at| if at < count { top + 2 * at as u64 + 1 } else { u64::MAX });
+                let words = heads.map(noonmark_core::sync::AtomicU64::new);
+                for probe in (0..=2 * N as u64 + 1).map(|step| top.saturating_add(step)) {
+                    let below = heads.iter().filter(|head| **head < probe).count();
+                    let up_to = heads.iter().filter(|head| **head <= probe).count();
+                    assert_eq!(node::count_below(&words, probe, false), below, "{N} {count} {probe}");
+                    assert_eq!(node::count_below(&words, probe, true), up_to, "{N} {count} {probe}");
+                }
+            }
+        }
+    }
+    check::<{ node::LEAF_KEYS }>();
+    check::<{ node::INNER_KEYS }>();
+    // Of other sizes, the search is right as well.
+    check::<1>();
+    check::<5>();
+    check::<6>();
+    check::<7>();
+    check::<16>();
+    check::<31>();
+    check::<40>();
 }
