@@ -25,8 +25,11 @@ enum At {
     Wait,
 }
 
+/// What is done there.
+type Interruption = (At, Box<dyn FnOnce()>);
+
 thread_local! {
-    static INTERRUPTION: RefCell<Option<(At, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+    static INTERRUPTION: RefCell<Option<Interruption>> = const { RefCell::new(None) };
 }
 
 /// Runs `operation`, and `other` in the midst of it; if it does not come to that place, not at all.
