@@ -2,6 +2,7 @@
 //! A bad fate is bounded: nobody tries more often than its policy's escape allows.
 
 use noonmark::{Database, IndexKind, Policy, Protocol, TableOptions};
+use std::time::Duration;
 
 /// Eight threads on one hot row, under each protocol.
 #[test]
@@ -14,7 +15,9 @@ fn attempts_are_bounded_by_the_escape() {
         let options = TableOptions::new().protocol(protocol).index(IndexKind::Hash);
         let counters = db.create_table::<u64, u64>("counters", options).unwrap();
         db.transact(|tx| tx.insert(&counters, 1, 0)).unwrap();
-        let policy = Policy { escape_after: Some(ESCAPE_AFTER), ..Policy::default() };
+        // The deadline is for a wake-up that is lost: a failure, and not a test that never ends.
+        let deadline = Some(Duration::from_secs(10));
+        let policy = Policy { escape_after: Some(ESCAPE_AFTER), deadline, ..Policy::default() };
         let most = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..THREADS)
                 .map(|_| {

@@ -11,8 +11,10 @@
 
 mod attack_support;
 
-use attack_support::{Menu, Numbers, Op, Saw, Setup, Txn, is_explained, on_engine, state_of, tag_of, told};
-use noonmark::{Abort, Bug, Database, Granularity, IndexKind, Order, Policy, Protocol};
+use attack_support::{
+    Menu, Numbers, Op, Part, Saw, Setup, Txn, is_explained, on_engine, state_of, tag_of, told,
+};
+use noonmark::{Abort, Bug, Database, Granularity, IndexKind, Order, Policy, Protocol, Table, TableOptions};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -201,6 +203,95 @@ fn mixes_of_two() {
 #[test]
 fn a_mix_of_all() {
     attack(&setups(Protocol::ALL)[0], &[2, 2, 2], 6, 10);
+}
+
+/// A group is read whole, in an attempt that will fail, too: while another transaction installs, word by
+/// word, nobody is shown half of what it writes.
+#[test]
+fn a_group_is_never_read_by_halves() {
+    for &protocol in Protocol::ALL {
+        for (hot, updates) in [(false, false), (false, true), (true, false), (true, true)] {
+            if hot && protocol != Protocol::Adaptive {
+                continue;
+            }
+            let play = move || {
+                let db = Database::builder().max_sessions(3).build().unwrap();
+                let options = TableOptions::new().protocol(protocol).expected_rows(1);
+                let rows: Table<u64, [u64; 4]> = db.create_table("rows", options).unwrap();
+                let mut session = db.session().unwrap();
+                session.transact(|tx| tx.insert(&rows, 1, [0; 4])).unwrap();
+                if hot {
+                    let mut reading = db.session().unwrap();
+                    for _ in 0..8 {
+                        let mut tx = reading.begin();
+                        tx.get(&rows, 1).unwrap();
+                        // Refused once it is hot: then the read is locked.
+                        let _ = session.transact_with(&Policy::once(), |tx| tx.write(&rows, 1, [0; 4]));
+                        let _ = tx.commit();
+                    }
+                }
+                drop(session);
+                let writing = db.clone();
+                let written = rows.clone();
+                let writer = shuttle::thread::spawn(move || {
+                    let mut session = writing.session().unwrap();
+                    for round in 1..3 {
+                        session.transact(|tx| tx.write(&written, 1, [round; 4])).unwrap();
+                    }
+                });
+                let mut session = db.session().unwrap();
+                let is_whole = |row: &[u64; 4]| {
+                    assert!(row.iter().all(|word| *word == row[0]), "{protocol}, hot: {hot}: {row:?}");
+                };
+                for _ in 0..2 {
+                    session
+                        .transact(|tx| {
+                            if updates {
+                                tx.update(&rows, 1, |row| is_whole(row))
+                            } else {
+                                tx.need(&rows, 1).map(|row| is_whole(&row))
+                            }
+                        })
+                        .unwrap();
+                }
+                writer.join().unwrap();
+            };
+            let mut config = Config::new();
+            config.stack_size = 1 << 18;
+            config.silence_warnings = true;
+            Runner::new(RandomScheduler::new_from_seed(1, 200), config.clone()).run(play);
+            Runner::new(PctScheduler::new_from_seed(1, 3, 200), config).run(play);
+        }
+    }
+}
+
+/// Two write skews, in logical order: each transaction reads what the other writes, or inserts. What the
+/// second reads and the first overwrites holds for longer than what the first reads; so the first must
+/// raise a time, of a cell or a node, and the second need not. In between the two looks of the one that
+/// raises, the other may lock and read the time as it was.
+#[test]
+fn times_are_raised_before_the_last_look() {
+    for index in [IndexKind::Ordered, IndexKind::Hash] {
+        let setup =
+            Setup { index, bumps: 4, order: Some(Order::Logical), ..Setup::of(&[Protocol::TicToc; 2]) };
+        let menu = Menu { tables: 2, keys: 3, scans: false, secondary: false };
+        let row = |table| Op::Get(table, 2, Part::Row);
+        let skews = [
+            // The first row of the first table is the oldest of all.
+            [
+                vec![Op::Get(0, 1, Part::Row), Op::Write(1, 2, Part::Row)],
+                vec![row(1), Op::Write(0, 1, Part::Row)],
+            ],
+            [vec![Op::Get(0, 3, Part::Row), Op::Write(1, 2, Part::Row)], vec![row(1), Op::Upsert(0, 3)]],
+        ];
+        for [first, second] in skews {
+            let threads = vec![vec![first], vec![second]];
+            let play = Play { setup: setup.clone(), menu, threads, escape_after: None, bug: None };
+            let judge = |explained: bool, tale: String| assert!(explained, "{tale}");
+            under(RandomScheduler::new_from_seed(1, 2_000), &play, judge);
+            under(PctScheduler::new_from_seed(1, 3, 2_000), &play, judge);
+        }
+    }
 }
 
 /// The same runs with a planted bug: some schedule of some run shows it.
