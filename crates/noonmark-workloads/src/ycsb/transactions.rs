@@ -13,6 +13,7 @@
 use std::hint::black_box;
 
 use crate::distribution::{Chooser, DistributionError, Scattered};
+use crate::driver::memory;
 use crate::random::Random;
 use crate::store::{
     Granularity, IndexKind, Rows, Scope, Session, Store, StoreRow, Table, TableSpec, TxnResult,
@@ -416,6 +417,8 @@ impl<S: Store, H: Shape<S>> TransactionWorkload<S, H> {
         seed: u64,
     ) -> Result<Self, RunError> {
         spec.check()?;
+        // Before the chooser, whose sum over all rows would take for ever where there are too many.
+        memory::check(Self::bytes_of(spec.rows))?;
         let setting = |error: DistributionError| RunError::Setting(error.to_string());
         let chooser = match spec.keys {
             Keys::Zipfian { theta } => Chooser::zipfian(spec.rows, theta).map_err(setting)?,
@@ -432,6 +435,12 @@ impl<S: Store, H: Shape<S>> TransactionWorkload<S, H> {
 
     fn row_bytes() -> usize {
         H::COLUMN_BYTES * H::COLUMNS as usize
+    }
+
+    /// About what so many rows take.
+    fn bytes_of(rows: u64) -> u64 {
+        // Key, header, words of each group, and its share of an index.
+        rows.saturating_mul(Self::row_bytes() as u64 + 80)
     }
 
     /// One transaction's operations.
@@ -480,8 +489,7 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
     }
 
     fn load_bytes(&self) -> u64 {
-        // Key, header, words of each group, and its share of an index.
-        self.spec.rows.saturating_mul(Self::row_bytes() as u64 + 80)
+        Self::bytes_of(self.spec.rows)
     }
 
     fn load(&self, session: &mut S::Session, share: Share, loaded: &dyn Fn(u64)) -> Result<(), RunError> {

@@ -19,7 +19,7 @@
 //!
 //! Rules answer [`Step`]: they never wait, and know neither tables nor threads.
 //!
-//! **To add a protocol**: one file here with an `impl Rules`, and one line in the list below.
+//! **To add a protocol**: one file here with an `impl Rules`, its `mod`, and one line in the list below.
 
 mod adaptive;
 mod occ;
