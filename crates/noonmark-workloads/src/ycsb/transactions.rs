@@ -637,6 +637,17 @@ mod tests {
         On::new(&MutexStore::new(), spec, IndexKind::Hash, Granularity::Fine, 1).unwrap()
     }
 
+    #[test]
+    fn more_rows_than_there_is_memory_for_are_refused_at_once() {
+        if memory::available_bytes().is_some() {
+            let spec = TransactionsSpec { rows: u64::MAX, ..TransactionsSpec::granularity() };
+            let store = MutexStore::new();
+            let made =
+                On::<EvenOddRows<MutexStore>>::new(&store, spec, IndexKind::Hash, Granularity::Fine, 1);
+            assert!(matches!(made.map(|_| ()), Err(RunError::Memory { .. })));
+        }
+    }
+
     fn drawn<H: Shape<MutexStore>>(spec: TransactionsSpec, transactions: usize) -> Vec<Vec<Op>> {
         let operations = spec.operations;
         let workload = made::<H>(spec);
