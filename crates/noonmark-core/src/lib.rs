@@ -35,4 +35,4 @@ pub use room::WaitingRoom;
 pub use slots::{Slot, Slots, Wound};
 pub use step::{Step, WaitFor};
 pub use time::{Age, SlotId, Timestamp, TxnId};
-pub use word::{VersionWord, Word};
+pub use word::{MaybeWord, VersionWord, Word};

@@ -136,6 +136,29 @@ impl Word {
     }
 }
 
+/// A [`Word`], or none, in the room of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaybeWord(u64);
+
+impl MaybeWord {
+    /// No word.
+    // No state of a word: locked by a transaction in a slot that is nobody's, and not reclaimed.
+    pub const NONE: MaybeWord = MaybeWord(u64::MAX);
+
+    /// The word, if there is one.
+    #[inline(always)]
+    pub const fn get(self) -> Option<Word> {
+        if self.0 == Self::NONE.0 { None } else { Some(Word(self.0)) }
+    }
+}
+
+impl From<Option<Word>> for MaybeWord {
+    #[inline(always)]
+    fn from(word: Option<Word>) -> Self {
+        word.map_or(Self::NONE, |word| MaybeWord(word.0))
+    }
+}
+
 /// A version and write lock in one atomic word.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -270,6 +293,9 @@ mod tests {
         assert_eq!(cell.load(), w);
         assert_eq!(Word::RECLAIMED.owner(), None);
         assert_eq!(txn.to_string(), "77/5531");
+        for word in [None, Some(Word::FREE), Some(w), Some(held), Some(Word::RECLAIMED)] {
+            assert_eq!(MaybeWord::from(word).get(), word);
+        }
     }
 
     #[test]

@@ -118,12 +118,14 @@ impl<H: Host> Context<H> {
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let (seen, hold) = (entry.seen, &mut entry.hold);
-            if let Err(refusal) = ask!(asker, place, |me| P::seal(me, cell, seen, hold)) {
+            let (seen, mut hold) = (entry.seen(), entry.hold());
+            ask!(asker, place, hold, |me| P::seal(me, cell, seen, hold), |refusal| {
+                entry.set_hold(hold);
                 let entry = *entry;
                 return Err(self.refused(&entry, Some(refusal)));
-            }
-            let prev = entry.hold.prev.unwrap_or(Word::FREE);
+            });
+            entry.set_hold(hold);
+            let prev = hold.prev.unwrap_or(Word::FREE);
             if entry.must_exist && prev.is_absent() {
                 let entry = *entry;
                 return Err(self.refused(&entry, None));
@@ -191,12 +193,12 @@ impl<H: Host> Context<H> {
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let own = self.writes.find(entry.record, entry.cell);
-            let own = own.and_then(|own| self.writes.entry(own).hold.prev);
+            let own = own.and_then(|own| self.writes.entry(own).hold().prev);
             let seen = entry.seen;
-            if let Err(refusal) = ask!(asker, place, |me| P::validate(me, cell, seen, own, time)) {
+            ask!(asker, place, |me| P::validate(me, cell, seen, own, time), |refusal| {
                 let entry = *entry;
                 return Err(self.invalid(&entry, refusal));
-            }
+            });
             to += 1;
         }
         Ok(to)
@@ -236,18 +238,18 @@ impl<H: Host> Context<H> {
         self.validate(time)?;
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);
-            let Some(word) = entry.seen else { continue };
+            let Some(word) = entry.seen() else { continue };
             let t = entry.table.get();
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let seen = crate::protocol::Seen { word, until: word.time() };
-            let answer = with_protocol!(t.protocol, P => {
-                ask!(self.asker(), place, |me| P::validate(me, cell, seen, entry.hold.prev, time))
+            let seen = crate::protocol::Seen::at(word);
+            let own = entry.hold().prev;
+            with_protocol!(t.protocol, P => {
+                ask!(self.asker(), place, |me| P::validate(me, cell, seen, own, time), |refusal| {
+                    return Err(self.refused(&entry, Some(refusal)));
+                });
             });
-            if let Err(refusal) = answer {
-                return Err(self.refused(&entry, Some(refusal)));
-            }
         }
         // What the session has been told, it is not to be before.
         self.floor = time;
@@ -258,27 +260,24 @@ impl<H: Host> Context<H> {
     fn read_what_must_exist(&mut self) -> Result<(), Abort> {
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);
-            if !entry.must_exist || entry.seen.is_some() {
+            if !entry.must_exist || entry.seen().is_some() {
                 continue;
             }
             let t = entry.table.get();
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let word = match entry.hold.prev {
+            let word = match entry.hold().prev {
                 // Locked since: what it was then, it is.
                 Some(word) => word,
                 None => {
-                    let answer = with_protocol!(t.protocol, P => {
-                        ask!(self.asker(), place, |me| P::read(me, cell, || ()))
+                    let seen = with_protocol!(t.protocol, P => {
+                        ask!(self.asker(), place, |me| P::read(me, cell, &mut ()), |refusal| {
+                            return Err(self.refused(&entry, Some(refusal)));
+                        })
                     });
-                    match answer {
-                        Ok((seen, ())) => {
-                            self.note_read(place, entry.cell, seen);
-                            seen.word
-                        }
-                        Err(refusal) => return Err(self.refused(&entry, Some(refusal))),
-                    }
+                    self.note_read(place, entry.cell, seen);
+                    seen.word
                 }
             };
             if word.is_absent() {
@@ -339,7 +338,7 @@ impl<H: Host> Context<H> {
             let next = match entry.effect {
                 Effect::Keep => {
                     P::keep(cell, time);
-                    entry.hold.prev.unwrap_or(Word::FREE)
+                    entry.hold().prev.unwrap_or(Word::FREE)
                 }
                 Effect::Change | Effect::Insert => {
                     install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
@@ -398,7 +397,7 @@ fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &E
     for group in entry.valued_groups() {
         let group = layout.group(group);
         // SAFETY: pinned since the record was found; the group is of its layout.
-        let words = unsafe { entry.record.words(group.at, group.size.words()) };
+        let words = unsafe { entry.record.words(group.at, group.words as usize) };
         if group.size.is_boxed() {
             let address = allocate_boxed(writes.boxed_value(index, group));
             // Release: the version is complete for whoever finds its address. Only we write here.

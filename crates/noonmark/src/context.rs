@@ -304,7 +304,7 @@ impl<H: Host> Context<H> {
         }
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);
-            self.release_hold(entry.table, entry.record, entry.at, entry.hold);
+            self.release_hold(entry.table, entry.record, entry.at, entry.hold());
         }
         self.end();
     }
@@ -384,21 +384,48 @@ pub(crate) struct Refusal {
     pub kind: AbortKind,
 }
 
-/// `ask!(asker, place, |me| rule)`: asks a rule about a cell until it grants, or the transaction cannot go on.
+/// `ask!(asker, place, |me| rule, |refusal| otherwise)`: asks a rule about a cell until it grants, and gives what
+/// it granted; `otherwise`, which must leave, if the transaction cannot go on.
 ///
 /// A macro, because the rule stands in it twice: once straight in the caller's code, and once in a closure
 /// for the rare case that it must be asked again. Were it one closure, all that it captures would have to
-/// lie in memory also when it is asked only once. The closure moves what it captures: a value that the rule
-/// changes must be captured as a reference.
+/// lie in memory also when it is asked only once. For the same reason what the transaction holds of the cell,
+/// if the rule changes it, is told apart: `ask!(asker, place, hold, |me, hold| rule, ..)`. The closure moves
+/// what it captures.
 macro_rules! ask {
-    ($asker:expr, $place:expr, |$me:ident| $rule:expr) => {{
+    ($asker:expr, $place:expr, |$me:ident| $rule:expr, |$refusal:ident| $otherwise:expr) => {{
         let first = {
             let $me = $asker.me($place);
             $rule
         };
         match first {
-            noonmark_core::Step::Ready(granted) => Ok(granted),
-            other => $asker.ask_again($place, other, move |$me| $rule),
+            noonmark_core::Step::Ready(granted) => granted,
+            other => match $asker.ask_again($place, other, move |$me| $rule) {
+                Ok(granted) => granted,
+                Err($refusal) => $otherwise,
+            },
+        }
+    }};
+    ($asker:expr, $place:expr, $hold:ident, |$me:ident| $rule:expr, |$refusal:ident| $otherwise:expr) => {{
+        let first = {
+            let $me = $asker.me($place);
+            let $hold = &mut $hold;
+            $rule
+        };
+        match first {
+            noonmark_core::Step::Ready(granted) => granted,
+            other => {
+                let mut held = $hold;
+                let answer = {
+                    let $hold = &mut held;
+                    $asker.ask_again($place, other, move |$me| $rule)
+                };
+                $hold = held;
+                match answer {
+                    Ok(granted) => granted,
+                    Err($refusal) => $otherwise,
+                }
+            }
         }
     }};
 }

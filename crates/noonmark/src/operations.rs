@@ -8,31 +8,79 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Asker, Context, Stop, ask};
 use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
 use crate::index::{Inserted, Lookup};
-use crate::key::KEY_BYTES_MAX;
-use crate::protocol::{Conflict, Hold, Place, Rules, What, with_protocol};
-use crate::record::{GroupLayout, Layout, RecordPtr, as_bytes_mut, boxed_bytes};
-use crate::table::TableRef;
-use crate::write_set::{Effect, WriteSet};
+use crate::key::{AsKey, KEY_BYTES_MAX};
+use crate::protocol::{Conflict, CopyValue, Hold, Place, Rules, What, with_protocol};
+use crate::record::{GroupLayout, Layout, RecordPtr, as_bytes_mut, boxed_bytes, load_words};
+use crate::table::{TableCore, TableRef};
+use crate::typed::Target;
+use crate::write_set::{Effect, WriteEntry, WriteSet, group_bits};
 use noonmark_core::sync::Ordering;
 use noonmark_core::{Host, SlotId, Timestamp, Word};
 use std::ops::Range;
 
-/// Copies the words of neighbouring groups, from `first` on, of these sizes.
-#[inline(always)]
-fn copy_groups(record: RecordPtr, layout: &Layout, first: usize, sizes: &[Size], to: &mut [u64]) {
-    let mut at = 0;
-    for (index, size) in sizes.iter().enumerate() {
-        // SAFETY: the caller is pinned, and the groups are of the record's layout.
-        let words = unsafe { record.words(layout.group(first + index).at, size.words()) };
-        // Acquire for an address: what it points to was written before it was stored. Relaxed otherwise:
-        // the version word, looked at before and after, says whether it belongs together; an address,
-        // too, is followed only if it does.
-        let ordering = if size.is_boxed() { Ordering::Acquire } else { Ordering::Relaxed };
-        for (to, from) in to[at..at + size.words()].iter_mut().zip(words) {
-            *to = from.load(ordering);
+/// Copies the words of neighbouring groups, from `first` on, of these sizes, into `row`.
+struct CopyGroups<'a> {
+    record: RecordPtr,
+    layout: &'a Layout,
+    first: usize,
+    sizes: &'a [Size],
+    row: &'a mut [u64],
+}
+
+impl CopyValue for CopyGroups<'_> {
+    #[inline(always)]
+    fn copy(&mut self) {
+        let mut at = 0;
+        for (index, size) in self.sizes.iter().enumerate() {
+            let from = self.layout.group(self.first + index).at;
+            // SAFETY: the caller is pinned, and the groups are of the record's layout.
+            let words = unsafe { self.record.words(from, size.words()) };
+            // Acquire for an address: what it points to was written before it was stored. Relaxed otherwise:
+            // the version word, looked at before and after, says whether it belongs together; an address,
+            // too, is followed only if it does.
+            let ordering = if size.is_boxed() { Ordering::Acquire } else { Ordering::Relaxed };
+            for (to, from) in self.row[at..at + size.words()].iter_mut().zip(words) {
+                *to = from.load(ordering);
+            }
+            at += size.words();
         }
-        at += size.words();
     }
+}
+
+/// Copies the words of groups of fixed size, and of all others in their cell, into its image.
+struct CopyImage<'a> {
+    record: RecordPtr,
+    /// Offset in words of the cell's first value.
+    at: u32,
+    /// Words of the groups: known when the program is compiled.
+    words: usize,
+    image: &'a mut [u64],
+}
+
+impl CopyValue for CopyImage<'_> {
+    #[inline(always)]
+    fn copy(&mut self) {
+        // SAFETY: the caller is pinned, and they are the words of a cell of the record's layout.
+        let from = unsafe { self.record.words(self.at, self.image.len()) };
+        if self.image.len() == self.words {
+            for (to, from) in self.image[..self.words].iter_mut().zip(from) {
+                // Relaxed: as above.
+                *to = from.load(Ordering::Relaxed);
+            }
+        } else {
+            load_words(self.image, from);
+        }
+    }
+}
+
+/// Most rows, or the groups of them that are wanted, have at most so many words.
+const SHORT_ROW_WORDS: usize = 8;
+
+/// Whether rows of this type are changed in place in the write set's image, in this table: their groups are of
+/// fixed size, and in one cell.
+#[inline(always)]
+pub(crate) fn is_changed_in_place<R: Row>(table: &TableCore) -> bool {
+    !R::SIZES.iter().any(|size| size.is_boxed()) && (R::SIZES.len() == 1 || table.layout.is_one_cell())
 }
 
 /// Repeats an operation that met a record on its way out of its index.
@@ -88,7 +136,7 @@ impl<H: Host> Context<H> {
         use_buffer: impl FnOnce(&mut Self, &mut [u64]) -> T,
     ) -> T {
         match words_of(sizes) {
-            words @ 0..=8 => use_buffer(self, &mut [0; 8][..words]),
+            words @ 0..=SHORT_ROW_WORDS => use_buffer(self, &mut [0; SHORT_ROW_WORDS][..words]),
             words @ 9..=32 => use_buffer(self, &mut [0; 32][..words]),
             words => {
                 let mut row = self.rows.pop().unwrap_or_default();
@@ -101,9 +149,6 @@ impl<H: Host> Context<H> {
     }
 
     /// Reads groups of a row, as many as there are sizes, into `row`. False: the row is absent.
-    ///
-    /// With `entries`, reads them in order to write them: notes entries in the write set, whose numbers
-    /// come out there by cell.
     #[inline(always)]
     pub(crate) fn read_groups(
         &mut self,
@@ -112,32 +157,63 @@ impl<H: Host> Context<H> {
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
-        entries: Option<&mut [u32; GROUPS_MAX]>,
     ) -> Result<bool, Stop> {
-        if sizes.len() == 1 || table.get().layout.is_one_cell() {
-            self.read_cell(table, record, first, sizes, row, entries)
-        } else {
-            self.read_cells(table, record, first, sizes, row, entries)
-        }
+        with_protocol!(table.get().protocol, P => self.read_groups_by::<P>(table, record, first, sizes, row))
     }
 
-    /// Groups that are in a cell each.
-    fn read_cells(
+    /// The same under this protocol, which is the table's.
+    #[inline(always)]
+    fn read_groups_by<P: Rules>(
         &mut self,
         table: TableRef,
         record: RecordPtr,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
-        mut entries: Option<&mut [u32; GROUPS_MAX]>,
+    ) -> Result<bool, Stop> {
+        if sizes.len() == 1 || table.get().layout.is_one_cell() {
+            return self.read_cell::<P>(table, record, first, sizes, row);
+        }
+        self.for_each_cell(table, record, first, sizes, row, |context, group, sizes, row| {
+            context.read_cell::<P>(table, record, group, sizes, row)
+        })
+    }
+
+    /// Reads groups in order to write them: notes entries in the write set, whose numbers come out in
+    /// `entries`, by cell. False: the row is absent.
+    fn read_groups_to_write(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        entries: &mut [u32; GROUPS_MAX],
+    ) -> Result<bool, Stop> {
+        if sizes.len() == 1 || table.get().layout.is_one_cell() {
+            return self.read_cell_to_write(table, record, first, sizes, row, entries);
+        }
+        self.for_each_cell(table, record, first, sizes, row, |context, group, sizes, row| {
+            context.read_cell_to_write(table, record, group, sizes, row, entries)
+        })
+    }
+
+    /// Reads groups that are in a cell each by `read`.
+    #[inline(always)]
+    fn for_each_cell(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        mut read: impl FnMut(&mut Self, usize, &[Size], &mut [u64]) -> Result<bool, Stop>,
     ) -> Result<bool, Stop> {
         let mut present = None;
         let mut at = 0;
         for (index, size) in sizes.iter().enumerate() {
             let to = &mut row[at..at + size.words()];
-            let entries = entries.as_deref_mut();
-            let here =
-                self.read_cell(table, record, first + index, std::slice::from_ref(size), to, entries)?;
+            let here = read(self, first + index, std::slice::from_ref(size), to)?;
             if present.is_some_and(|before| before != here) {
                 // Cells of one row come and go together: this is no committed state.
                 let cell = table.get().layout.group(first + index).cell;
@@ -149,69 +225,79 @@ impl<H: Host> Context<H> {
         Ok(present.unwrap_or(false))
     }
 
-    /// Groups that are in one cell.
+    /// Reads groups that are in one cell.
     #[inline(always)]
-    fn read_cell(
+    fn read_cell<P: Rules>(
         &mut self,
         table: TableRef,
         record: RecordPtr,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
-        entries: Option<&mut [u32; GROUPS_MAX]>,
     ) -> Result<bool, Stop> {
         let t = table.get();
         let layout = &t.layout;
         let &GroupLayout { cell, cell_at, .. } = layout.group(first);
         if let Some(index) = self.writes.find(record, cell) {
-            if let Some(entries) = entries {
-                entries[cell as usize % GROUPS_MAX] = index as u32;
-            }
             return self.read_own(index, first, sizes, row);
         }
         let place = Place { table, record, at: cell_at };
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
-        let Some(entries) = entries else {
-            return with_protocol!(t.protocol, P => {
-                match ask!(self.asker(), place, |me| {
-                    P::read(me, view, || copy_groups(record, layout, first, sizes, row))
-                }) {
-                    Ok((seen, ())) => {
-                        self.note_read(place, cell, seen);
-                        Ok(!seen.word.is_absent())
-                    }
-                    Err(refusal) => Err(self.explain(refusal, place, cell)),
-                }
-            });
-        };
-        let mut hold = Hold::default();
-        let held = &mut hold;
-        let answer = with_protocol!(t.protocol, P => ask!(self.asker(), place, |me| {
-            P::update(me, view, held, || copy_groups(record, layout, first, sizes, row))
-        }));
-        match answer {
-            Ok((seen, ())) => {
-                self.read_bound = self.read_bound.max(seen.word.time());
-                // Validated when it is locked, so it is not in the read set.
-                let here = !seen.word.is_absent();
-                let effect = if here { Effect::Change } else { Effect::Keep };
-                let words = layout.value_words(first);
-                let entry = self.writes.push(place, cell, effect, Some(seen.word), hold, words);
-                entries[cell as usize % GROUPS_MAX] = entry as u32;
-                Ok(here)
-            }
-            Err(refusal) => {
-                self.release_hold(table, record, cell_at, hold);
-                Err(self.explain(refusal, place, cell))
-            }
-        }
+        let mut copy = CopyGroups { record, layout, first, sizes, row };
+        let seen = ask!(self.asker(), place, |me| P::read(me, view, &mut copy), |refusal| return Err(
+            self.explain(refusal, place, cell)
+        ));
+        self.note_read(place, cell, seen);
+        Ok(!seen.word.is_absent())
     }
 
-    /// Reads groups that are in one cell, and of fixed size, in order to write them: into the image that the
-    /// write set has of the cell. Its entry there; `None`: the row is absent.
+    /// Reads groups that are in one cell, in order to write them.
+    fn read_cell_to_write(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        entries: &mut [u32; GROUPS_MAX],
+    ) -> Result<bool, Stop> {
+        let t = table.get();
+        let layout = &t.layout;
+        let &GroupLayout { cell, cell_at, cell_words, .. } = layout.group(first);
+        if let Some(index) = self.writes.find(record, cell) {
+            entries[cell as usize % GROUPS_MAX] = index as u32;
+            return self.read_own(index, first, sizes, row);
+        }
+        let place = Place { table, record, at: cell_at };
+        // SAFETY: pinned, and the offset is of this table's layout.
+        let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
+        let mut hold = Hold::default();
+        let mut copy = CopyGroups { record, layout, first, sizes, row };
+        let seen = with_protocol!(t.protocol, P => ask!(
+            self.asker(),
+            place,
+            hold,
+            |me| P::update(me, view, hold, &mut copy),
+            |refusal| {
+                self.release_hold(table, record, cell_at, hold);
+                return Err(self.explain(refusal, place, cell));
+            }
+        ));
+        self.read_bound = self.read_bound.max(seen.word.time());
+        // Validated when it is locked, so it is not in the read set.
+        let here = !seen.word.is_absent();
+        let effect = if here { Effect::Change } else { Effect::Keep };
+        let image = self.writes.make_image(cell_words as usize);
+        let entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
+        entries[cell as usize % GROUPS_MAX] = self.writes.push(entry) as u32;
+        Ok(here)
+    }
+
+    /// Gets groups that are in one cell, and of fixed size, ready to be changed in place: reads them into the
+    /// image that the write set has of the cell. Where in the arena they are then; `None`: the row is absent.
     #[inline(always)]
-    fn read_into_image(
+    fn read_into_image<P: Rules>(
         &mut self,
         table: TableRef,
         record: RecordPtr,
@@ -219,54 +305,49 @@ impl<H: Host> Context<H> {
         sizes: &[Size],
     ) -> Result<Option<usize>, Stop> {
         let t = table.get();
-        let layout = &t.layout;
-        let &GroupLayout { cell, cell_at, at, in_cell, .. } = layout.group(first);
+        let &GroupLayout { cell, cell_at, at, in_cell, cell_words, cell_fixed, .. } = t.layout.group(first);
         if let Some(index) = self.writes.find(record, cell) {
-            return self.settle_own(index, first, sizes);
+            return self.change_own(index, first, sizes);
         }
         let place = Place { table, record, at: cell_at };
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
-        // A cell that has other groups, too, has room for them in its image.
-        let alone = sizes.len() == 1 && !layout.is_one_cell();
-        let cell_words = layout.value_words(first);
-        let image = self.writes.arena_end();
+        let image = self.writes.make_room(cell_words as usize);
         let mut hold = Hold::default();
-        let (held, writes) = (&mut hold, &mut self.writes);
+        let mut copy = CopyImage {
+            record,
+            at: at - in_cell,
+            words: words_of(sizes),
+            image: self.writes.words_mut(image, cell_words as usize),
+        };
         // Not by `asker()`: the write set is borrowed.
         macro_rules! asker {
             () => {
                 Asker::new(&self.shared, self.txn, self.order, self.deadline_ns)
             };
         }
-        let answer = with_protocol!(t.protocol, P => ask!(asker!(), place, |me| {
-            P::update(me, view, held, || {
-                // SAFETY: pinned, and they are the words of the group, or of all groups of the cell.
-                unsafe {
-                    if alone {
-                        writes.draft(image, record.words(at, sizes[0].words()));
-                    } else {
-                        writes.draft(image, record.words(at - in_cell, cell_words));
-                    }
-                }
-            })
-        }));
-        match answer {
-            Ok((seen, ())) => {
-                self.read_bound = self.read_bound.max(seen.word.time());
-                // Validated when it is locked, so it is not in the read set.
-                let here = !seen.word.is_absent();
-                let effect = if here { Effect::Change } else { Effect::Keep };
-                let known = if alone { 1 << first } else { layout.fixed_groups() };
-                let seen = Some(seen.word);
-                let entry = self.writes.push_with_image(place, cell, effect, seen, hold, image, known);
-                Ok(here.then_some(entry))
-            }
-            Err(refusal) => {
-                self.release_hold(table, record, cell_at, hold);
-                Err(self.explain(refusal, place, cell))
-            }
+        let seen = ask!(asker!(), place, hold, |me| P::update(me, view, hold, &mut copy), |refusal| {
+            self.release_hold(table, record, cell_at, hold);
+            return Err(self.explain(refusal, place, cell));
+        });
+        self.read_bound = self.read_bound.max(seen.word.time());
+        // Validated when it is locked, so it is not in the read set.
+        let here = !seen.word.is_absent();
+        let (effect, valued) =
+            if here { (Effect::Change, group_bits(first, sizes)) } else { (Effect::Keep, 0) };
+        let entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
+        self.writes.push(entry.with_values(cell_fixed, valued));
+        Ok(here.then_some(image + in_cell as usize))
+    }
+
+    /// The same of a cell that this transaction writes already.
+    #[inline(never)]
+    fn change_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<usize>, Stop> {
+        if self.settle_own(index, first, sizes)?.is_none() {
+            return Ok(None);
         }
+        let at = self.writes.entry(index).table.get().layout.group(first).in_cell as usize;
+        Ok(Some(self.writes.will_have_values(index, first, at, sizes)))
     }
 
     /// Sees to it that the values of these groups, in a cell that this transaction writes, are in its image.
@@ -331,27 +412,29 @@ impl<H: Host> Context<H> {
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned, and the offset is of this table's layout.
             let view = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let mut hold = entry.hold;
-            let (held, to) = (&mut hold, &mut *words);
-            let answer = with_protocol!(t.protocol, P => ask!(context.asker(), place, |me| {
-                P::update(me, view, held, || copy_groups(entry.record, &t.layout, group, &[size], to))
-            }));
-            context.writes.entry_mut(index).hold = hold;
-            let seen = match answer {
-                Ok((seen, ())) => seen,
-                Err(refusal) => {
+            let mut hold = entry.hold();
+            let (record, layout, sizes) = (entry.record, &t.layout, &[size]);
+            let mut copy = CopyGroups { record, layout, first: group, sizes, row: &mut *words };
+            let seen = with_protocol!(t.protocol, P => ask!(
+                context.asker(),
+                place,
+                hold,
+                |me| P::update(me, view, hold, &mut copy),
+                |refusal| {
+                    context.writes.entry_mut(index).set_hold(hold);
                     return Err(match context.explain(refusal, place, entry.cell) {
                         // The record was promised to exist by what this transaction has done so far.
                         Stop::LookAgain => context.vanished(entry.table, entry.record, entry.cell),
                         stop => stop,
                     });
                 }
-            };
-            if seen.word.is_absent() || entry.seen.is_some_and(|earlier| earlier != seen.word) {
+            ));
+            context.writes.entry_mut(index).set_hold(hold);
+            if seen.word.is_absent() || entry.seen().is_some_and(|earlier| earlier != seen.word) {
                 return Err(context.vanished(entry.table, entry.record, entry.cell));
             }
             context.read_bound = context.read_bound.max(seen.word.time());
-            context.writes.entry_mut(index).seen = Some(seen.word);
+            context.writes.entry_mut(index).set_seen(seen.word);
             let mut value = std::mem::take(&mut context.value);
             value.clear();
             match size {
@@ -369,64 +452,195 @@ impl<H: Host> Context<H> {
         })
     }
 
-    /// Reads groups, as many as there are sizes, of the row under a key, which was found at `found`, into
-    /// `row`. False: there is no row.
-    #[inline(always)]
-    pub(crate) fn read_at(
+    /// The value under a key in the table, or group of it, that is the target; by the protocol of its table.
+    #[inline(never)]
+    pub(crate) fn get<P: Rules, T: Target>(
         &mut self,
-        table: TableRef,
-        key: &[u8],
-        mut found: Option<RecordPtr>,
-        first: usize,
-        sizes: &[Size],
-        row: &mut [u64],
-    ) -> Result<bool, Abort> {
-        while let Some(record) = found {
-            match self.read_groups(table, record, first, sizes, row, None) {
-                Ok(present) => return Ok(present),
-                Err(Stop::Abort(abort)) => return Err(abort),
-                Err(Stop::LookAgain) => found = self.find_again(table, key),
-            }
-        }
-        Ok(false)
+        target: &T,
+        key: impl AsKey<T::Key>,
+    ) -> Result<Option<T::Value>, Abort> {
+        key.with_key(|key| {
+            let found = self.find(TableRef::new(target.core()), key);
+            self.get_at::<P, T>(target, key, found)
+        })
     }
 
-    /// Reads the value in the groups from `first` on of the record that was found under a key, and writes
-    /// what `change` makes of it. False: the row is absent.
+    /// The same, found already.
+    #[inline(never)]
+    pub(crate) fn get_found<P: Rules, T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+    ) -> Result<Option<T::Value>, Abort> {
+        self.get_at::<P, T>(target, key, found)
+    }
+
     #[inline(always)]
-    pub(crate) fn update_at<R: Row>(
+    fn get_at<P: Rules, T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+    ) -> Result<Option<T::Value>, Abort> {
+        let sizes = T::Value::SIZES;
+        let words = words_of(sizes);
+        if words > SHORT_ROW_WORDS {
+            return self.with_row(sizes, |context, row| {
+                let present = context.read_row::<P, T>(target, key, found, row)?;
+                Ok(present.then(|| T::Value::decode_row(&RowReader::new(row, sizes))))
+            });
+        }
+        let row = &mut [0; SHORT_ROW_WORDS][..words];
+        match self.read_row::<P, T>(target, key, found, row) {
+            Ok(true) => Ok(Some(T::Value::decode_row(&RowReader::new(row, sizes)))),
+            Ok(false) => Ok(None),
+            Err(abort) => Err(abort),
+        }
+    }
+
+    /// The same, which is to be there.
+    #[inline(never)]
+    pub(crate) fn need<P: Rules, T: Target>(
+        &mut self,
+        target: &T,
+        key: impl AsKey<T::Key>,
+    ) -> Result<T::Value, Abort> {
+        let table = TableRef::new(target.core());
+        let sizes = T::Value::SIZES;
+        let words = words_of(sizes);
+        key.with_key(|key| {
+            let found = self.find(table, key);
+            if words > SHORT_ROW_WORDS {
+                return match self.get_found::<P, T>(target, key, found) {
+                    Ok(Some(value)) => Ok(value),
+                    Ok(None) => Err(self.missing(table, key)),
+                    Err(abort) => Err(abort),
+                };
+            }
+            let row = &mut [0; SHORT_ROW_WORDS][..words];
+            match self.read_row::<P, T>(target, key, found, row) {
+                Ok(true) => Ok(T::Value::decode_row(&RowReader::new(row, sizes))),
+                Ok(false) => Err(self.missing(table, key)),
+                Err(abort) => Err(abort),
+            }
+        })
+    }
+
+    /// Reads the row, or group of it, that was found under a key. False: it is absent.
+    #[inline(always)]
+    fn read_row<P: Rules, T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+        row: &mut [u64],
+    ) -> Result<bool, Abort> {
+        let Some(record) = found else { return Ok(false) };
+        let table = TableRef::new(target.core());
+        match self.read_groups_by::<P>(table, record, target.groups().start, T::Value::SIZES, row) {
+            Ok(present) => Ok(present),
+            Err(Stop::Abort(abort)) => Err(abort),
+            Err(Stop::LookAgain) => self.read_row_again::<T>(target, key, row),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_row_again<T: Target>(&mut self, target: &T, key: &[u8], row: &mut [u64]) -> Result<bool, Abort> {
+        let table = TableRef::new(target.core());
+        look_until_found(|| match self.find(table, key) {
+            Some(record) => self.read_groups(table, record, target.groups().start, T::Value::SIZES, row),
+            None => Ok(false),
+        })
+    }
+
+    /// That a row is missing is told only if it is so in a state that a serial execution could see.
+    #[cold]
+    pub(crate) fn missing(&mut self, table: TableRef, key: &[u8]) -> Abort {
+        match self.validate_observations() {
+            Err(conflict) => conflict,
+            Ok(()) => self.fail(AbortKind::Missing, table, key),
+        }
+    }
+
+    /// Gets the value under a key ready to be changed in place: where it is in the write set's arena. It must
+    /// be there, and [be changed in place](is_changed_in_place).
+    #[inline(never)]
+    pub(crate) fn open<P: Rules, T: Target>(
+        &mut self,
+        target: &T,
+        key: impl AsKey<T::Key>,
+    ) -> Result<usize, Abort> {
+        key.with_key(|key| {
+            let found = self.find(TableRef::new(target.core()), key);
+            self.open_at::<P, T>(target, key, found)
+        })
+    }
+
+    /// The same, found already.
+    #[inline(never)]
+    pub(crate) fn open_found<P: Rules, T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+    ) -> Result<usize, Abort> {
+        self.open_at::<P, T>(target, key, found)
+    }
+
+    #[inline(always)]
+    fn open_at<P: Rules, T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+    ) -> Result<usize, Abort> {
+        let table = TableRef::new(target.core());
+        let Some(record) = found else { return Err(self.missing(table, key)) };
+        match self.read_into_image::<P>(table, record, target.groups().start, T::Value::SIZES) {
+            Ok(Some(at)) => Ok(at),
+            Ok(None) => Err(self.missing(table, key)),
+            Err(Stop::Abort(abort)) => Err(abort),
+            Err(Stop::LookAgain) => self.open_again::<P, T>(target, key),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_again<P: Rules, T: Target>(&mut self, target: &T, key: &[u8]) -> Result<usize, Abort> {
+        let table = TableRef::new(target.core());
+        let opened = look_until_found(|| match self.find(table, key) {
+            Some(record) => self.read_into_image::<P>(table, record, target.groups().start, T::Value::SIZES),
+            None => Ok(None),
+        });
+        opened?.ok_or_else(|| self.missing(table, key))
+    }
+
+    /// Changes a value that is at this place in the write set's arena.
+    #[inline(always)]
+    pub(crate) fn change_in_place<R: Row>(&mut self, at: usize, change: impl FnOnce(&mut R)) {
+        let image = self.writes.words_mut(at, words_of(R::SIZES));
+        let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
+        change(&mut value);
+        value.encode_row(&mut ImageWriter { words: image, sizes: R::SIZES });
+    }
+
+    /// Reads the value in the groups from `first` on of the row under a key, and writes what `change` makes
+    /// of it. False: the row is absent.
+    pub(crate) fn update_row<R: Row>(
         &mut self,
         table: TableRef,
         key: &[u8],
-        mut found: Option<RecordPtr>,
         first: usize,
         change: impl FnOnce(&mut R),
     ) -> Result<bool, Abort> {
-        let layout = &table.get().layout;
-        let in_one_cell = R::SIZES.len() == 1 || layout.is_one_cell();
-        if in_one_cell && !R::SIZES.iter().any(|size| size.is_boxed()) {
-            let entry = loop {
-                let Some(record) = found else { return Ok(false) };
-                match self.read_into_image(table, record, first, R::SIZES) {
-                    Ok(Some(entry)) => break entry,
-                    Ok(None) => return Ok(false),
-                    Err(Stop::Abort(abort)) => return Err(abort),
-                    Err(Stop::LookAgain) => found = self.find_again(table, key),
-                }
-            };
-            let at = layout.group(first).in_cell as usize;
-            let image = self.writes.image(entry, at, words_of(R::SIZES));
-            let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
-            change(&mut value);
-            let words = self.writes.new_values(entry, first, at, R::SIZES);
-            value.encode_row(&mut ImageWriter { words, sizes: R::SIZES });
-            return Ok(true);
-        }
+        let mut found = self.find(table, key);
         self.with_row(R::SIZES, |context, row| {
             let mut entries = [0; GROUPS_MAX];
             loop {
                 let Some(record) = found else { return Ok(false) };
-                match context.read_groups(table, record, first, R::SIZES, row, Some(&mut entries)) {
+                match context.read_groups_to_write(table, record, first, R::SIZES, row, &mut entries) {
                     Ok(true) => break,
                     Ok(false) => return Ok(false),
                     Err(Stop::Abort(abort)) => return Err(abort),
@@ -472,18 +686,22 @@ impl<H: Host> Context<H> {
         if !late {
             // SAFETY: pinned, and the offset is of this table's layout.
             let view = unsafe { record.cell(at, t.aux_words) };
-            let held = &mut hold;
-            let answer =
-                with_protocol!(t.protocol, P => ask!(self.asker(), place, |me| P::write(me, view, held)));
-            if let Err(refusal) = answer {
-                self.release_hold(table, record, at as u32, hold);
-                return Err(self.explain(refusal, place, cell as u32));
-            }
+            with_protocol!(t.protocol, P => ask!(
+                self.asker(),
+                place,
+                hold,
+                |me| P::write(me, view, hold),
+                |refusal| {
+                    self.release_hold(table, record, at as u32, hold);
+                    return Err(self.explain(refusal, place, cell as u32));
+                }
+            ));
         }
-        let words = t.layout.value_words(cell);
-        let index = self.writes.push(place, cell as u32, Effect::Change, None, hold, words);
-        self.writes.entry_mut(index).must_exist = must_exist;
-        Ok(index)
+        // The groups of a cell are numbered from its own number on, or there is one cell.
+        let image = self.writes.make_image(t.layout.group(cell).cell_words as usize);
+        let mut entry = WriteEntry::new(place, cell as u32, Effect::Change, None, hold, image);
+        entry.must_exist = must_exist;
+        Ok(self.writes.push(entry))
     }
 
     /// The record under a key, which is put in, absent, if there is none. Also whether the
@@ -630,7 +848,7 @@ impl<H: Host> Context<H> {
         first: usize,
         sizes: &[Size],
     ) -> Result<bool, Stop> {
-        self.with_row(sizes, |context, row| context.read_groups(table, record, first, sizes, row, None))
+        self.with_row(sizes, |context, row| context.read_groups(table, record, first, sizes, row))
     }
 
     /// The same of all groups, which will be written.
@@ -641,7 +859,9 @@ impl<H: Host> Context<H> {
         sizes: &[Size],
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
-        self.with_row(sizes, |context, row| context.read_groups(table, record, 0, sizes, row, Some(entries)))
+        self.with_row(sizes, |context, row| {
+            context.read_groups_to_write(table, record, 0, sizes, row, entries)
+        })
     }
 
     fn try_write(
@@ -679,7 +899,7 @@ impl<H: Host> Context<H> {
             return match entry.effect {
                 Effect::Insert | Effect::Change => true,
                 Effect::Delete => false,
-                Effect::Keep => entry.seen.is_none_or(|seen| !seen.is_absent()),
+                Effect::Keep => entry.seen().is_none_or(|seen| !seen.is_absent()),
             };
         }
         let t = table.get();
@@ -722,7 +942,7 @@ impl<H: Host> Context<H> {
         let index = self.write_entry(table, record, cell, true, true)?;
         self.writes.will_change(index);
         let entry = self.writes.entry(index);
-        let (knows, was_read) = (entry.knows(group), entry.seen.is_some());
+        let (knows, was_read) = (entry.knows(group), entry.seen().is_some());
         self.writes.add_update(index, group as u32, update(), payload);
         // What has been read or written already is updated at once.
         if knows {

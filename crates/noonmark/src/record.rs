@@ -43,6 +43,12 @@ pub(crate) struct GroupLayout {
     pub at: u32,
     /// Offset in words from the first word of the cell's values.
     pub in_cell: u32,
+    /// Words of it.
+    pub words: u32,
+    /// Words of all values in the cell.
+    pub cell_words: u32,
+    /// The groups of the cell whose values lie in the record, a bit each.
+    pub cell_fixed: u8,
     pub size: Size,
 }
 
@@ -61,10 +67,6 @@ pub(crate) struct Layout {
     key_at: usize,
     /// Offset in words of the first word after the cells.
     end: usize,
-    /// Words of all groups.
-    values: usize,
-    /// The groups whose values lie in the record, a bit each.
-    fixed_groups: u8,
 }
 
 /// Words of a cache line.
@@ -86,9 +88,13 @@ impl Layout {
             cells.push(end);
             end += 1 + aux_words;
             let values_at = end;
+            let numbered = (groups.len()..).zip(sizes);
+            let fixed = numbered.filter(|(_, size)| !size.is_boxed());
+            let cell_fixed = fixed.fold(0, |fixed, (index, _)| fixed | 1 << index);
+            let cell_words = words_of(sizes) as u32;
             for &size in sizes {
-                let (at, in_cell) = (end as u32, (end - values_at) as u32);
-                groups.push(GroupLayout { cell, cell_at, at, in_cell, size });
+                let (at, in_cell, words) = (end as u32, (end - values_at) as u32, size.words() as u32);
+                groups.push(GroupLayout { cell, cell_at, at, in_cell, words, cell_words, cell_fixed, size });
                 end += size.words();
             }
         }
@@ -99,9 +105,7 @@ impl Layout {
         };
         let group_count = groups.len();
         let groups = std::array::from_fn(|index| groups[if index < group_count { index } else { 0 }]);
-        let fixed = sizes.iter().enumerate().filter(|(_, size)| !size.is_boxed());
-        let fixed_groups = fixed.fold(0, |groups, (index, _)| groups | 1 << index);
-        Layout { groups, group_count, cells, key_at, end, values: words_of(sizes), fixed_groups }
+        Layout { groups, group_count, cells, key_at, end }
     }
 
     /// Where group number `index` lies, which must be one of the table's.
@@ -119,18 +123,6 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn cells(&self) -> &[usize] {
         &self.cells
-    }
-
-    /// Words of the values in the cell of group number `index`.
-    #[inline(always)]
-    pub(crate) fn value_words(&self, index: usize) -> usize {
-        if self.is_one_cell() { self.values } else { self.group(index).size.words() }
-    }
-
-    /// The groups whose values lie in the record, a bit each.
-    #[inline(always)]
-    pub(crate) fn fixed_groups(&self) -> u8 {
-        self.fixed_groups
     }
 
     /// Whether all groups are in one cell.
@@ -325,19 +317,21 @@ pub(crate) fn store_words(to: &[AtomicU64], from: &[u64]) {
     straight!(to.len(), store, store(to, from));
 }
 
-/// Adds the words of a group at the end.
+/// Copies as many words of a cell as `to` has.
 #[inline(always)]
-pub(crate) fn load_words(to: &mut Vec<u64>, from: &[AtomicU64]) {
+pub(crate) fn load_words(to: &mut [u64], from: &[AtomicU64]) {
     // Relaxed: the reader looks at the version word before and after.
-    let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    let load = |to: &mut [u64], from: &[AtomicU64]| {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+    };
     macro_rules! load {
         ($count:literal) => {
-            if let Some(from) = from.first_chunk::<$count>() {
-                to.extend_from_slice(&from.each_ref().map(load));
+            if let (Some(to), Some(from)) = (to.first_chunk_mut::<$count>(), from.first_chunk::<$count>()) {
+                load(to, from);
             }
         };
     }
-    straight!(from.len(), load, to.extend(from.iter().map(load)));
+    straight!(to.len(), load, load(to, from));
 }
 
 /// Words as the bytes they were made of.

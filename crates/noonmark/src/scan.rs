@@ -84,7 +84,7 @@ impl<H: Host> Context<H> {
                 if let Some(&later) = records.get(number + AHEAD) {
                     prefetch_groups(later, &table.get().layout, &groups);
                 }
-                match self.read_groups(table, record, first, sizes, row, None) {
+                match self.read_groups(table, record, first, sizes, row) {
                     Ok(false) => {}
                     Ok(true) => {
                         // SAFETY: as above.

@@ -75,13 +75,13 @@ impl<H: Host> Context<H> {
         groups: &Range<usize>,
     ) -> Result<Vec<KeyBytes>, Abort> {
         let t = table.get();
-        if !t.secondaries().any(|s| s.depends_on(groups)) {
+        if !t.keeps_entries_of(groups) {
             return Ok(Vec::new());
         }
         self.with_row(t.sizes, |context, row| {
             let present = look_until_found(|| match context.find(table, key) {
                 None => Ok(false),
-                Some(record) => context.read_groups(table, record, 0, t.sizes, row, None),
+                Some(record) => context.read_groups(table, record, 0, t.sizes, row),
             })?;
             if !present {
                 return Ok(Vec::new());

@@ -215,6 +215,12 @@ impl TableCore {
     pub(crate) fn has_secondaries(&self) -> bool {
         self.secondaries[0].get().is_some()
     }
+
+    /// Whether a secondary index has entries that may change when these groups do.
+    #[inline(always)]
+    pub(crate) fn keeps_entries_of(&self, groups: &std::ops::Range<usize>) -> bool {
+        self.has_secondaries() && self.secondaries().any(|s| s.depends_on(groups))
+    }
 }
 
 impl Drop for TableCore {

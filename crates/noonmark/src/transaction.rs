@@ -3,10 +3,11 @@
 use crate::abort::{Abort, AbortKind};
 use crate::commit::Commit;
 use crate::context::Context;
-use crate::group::{Group, Row, RowReader};
+use crate::group::{Group, Row};
 use crate::key::{AsKey, Key, KeyBytes};
 use crate::many::{BATCH, look_up};
-use crate::record::RecordPtr;
+use crate::operations::is_changed_in_place;
+use crate::protocol::with_protocol;
 use crate::scan::{Scan, SecondaryScan};
 use crate::session::Concluded;
 use crate::table::TableRef;
@@ -69,28 +70,7 @@ impl<'s, H: Host> Transaction<'s, H> {
     #[inline]
     pub fn get<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<Option<T::Value>, Abort> {
         self.context.check(target.core())?;
-        key.with_key(|key| self.get_bytes(target, key))
-    }
-
-    #[inline(always)]
-    fn get_bytes<T: Target>(&mut self, target: &T, key: &[u8]) -> Result<Option<T::Value>, Abort> {
-        let found = self.context.find(TableRef::new(target.core()), key);
-        self.get_at(target, key, found)
-    }
-
-    #[inline(always)]
-    fn get_at<T: Target>(
-        &mut self,
-        target: &T,
-        key: &[u8],
-        found: Option<RecordPtr>,
-    ) -> Result<Option<T::Value>, Abort> {
-        let table = TableRef::new(target.core());
-        let (first, sizes) = (target.groups().start, T::Value::SIZES);
-        self.context.with_row(sizes, |context, row| {
-            let present = context.read_at(table, key, found, first, sizes, row)?;
-            Ok(present.then(|| T::Value::decode_row(&RowReader::new(row, sizes))))
-        })
+        with_protocol!(target.core().protocol, P => self.context.get::<P, T>(target, key))
     }
 
     /// The value under a key that must be there.
@@ -100,28 +80,7 @@ impl<'s, H: Host> Transaction<'s, H> {
     #[inline]
     pub fn need<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<T::Value, Abort> {
         self.context.check(target.core())?;
-        let table = TableRef::new(target.core());
-        let (first, sizes) = (target.groups().start, T::Value::SIZES);
-        key.with_key(|key| {
-            let present = self.context.with_row(sizes, |context, row| {
-                let found = context.find(table, key);
-                match context.read_at(table, key, found, first, sizes, row) {
-                    Ok(true) => Ok(T::Value::decode_row(&RowReader::new(row, sizes))),
-                    Ok(false) => Err(None),
-                    Err(abort) => Err(Some(abort)),
-                }
-            });
-            present.map_err(|abort| abort.unwrap_or_else(|| self.missing(target, key)))
-        })
-    }
-
-    /// That a row is missing is told only if it is so in a state that a serial execution could see.
-    #[cold]
-    fn missing<T: Target>(&mut self, target: &T, key: &[u8]) -> Abort {
-        match self.context.validate_observations() {
-            Err(conflict) => conflict,
-            Ok(()) => self.context.fail(AbortKind::Missing, TableRef::new(target.core()), key),
-        }
+        with_protocol!(target.core().protocol, P => self.context.need::<P, T>(target, key))
     }
 
     /// Changes the value under a key that must be there: reads it and writes what `change` makes of it.
@@ -136,23 +95,30 @@ impl<'s, H: Host> Transaction<'s, H> {
         change: impl FnOnce(&mut T::Value),
     ) -> Result<(), Abort> {
         self.context.check(target.core())?;
-        key.with_key(|key| self.update_or_miss(target, key, change))
+        let core = target.core();
+        if !is_changed_in_place::<T::Value>(core) || core.keeps_entries_of(&target.groups()) {
+            return key.with_key(|key| self.update_otherwise(target, key, change));
+        }
+        let at = with_protocol!(core.protocol, P => self.context.open::<P, T>(target, key))?;
+        self.context.change_in_place(at, change);
+        Ok(())
     }
 
-    #[inline(always)]
-    fn update_bytes<T: Target>(
+    /// An update of a row that is not changed in place, or that has secondary indexes to be kept.
+    #[inline(never)]
+    fn update_otherwise<T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
         change: impl FnOnce(&mut T::Value),
-    ) -> Result<bool, Abort> {
+    ) -> Result<(), Abort> {
         let table = TableRef::new(target.core());
         let groups = target.groups();
         let first = groups.start;
-        self.context.keeping_secondaries(table, key, groups, |context| {
-            let found = context.find(table, key);
-            context.update_at::<T::Value>(table, key, found, first, change)
-        })
+        let updated = self.context.keeping_secondaries(table, key, groups, |context| {
+            context.update_row::<T::Value>(table, key, first, change)
+        })?;
+        if updated { Ok(()) } else { Err(self.context.missing(table, key)) }
     }
 
     /// Writes a value in place of the one that is there, without reading it: another transaction's write
@@ -232,7 +198,9 @@ impl<'s, H: Host> Transaction<'s, H> {
             for (index, key) in keys.iter().enumerate() {
                 let value = key.with_bytes(|key| {
                     let found = self.context.found(TableRef::new(target.core()), key, index);
-                    self.get_at(target, key, found)
+                    with_protocol!(target.core().protocol, P => {
+                        self.context.get_found::<P, T>(target, key, found)
+                    })
                 })?;
                 visit(batch * BATCH + index, value);
             }
@@ -269,34 +237,26 @@ impl<'s, H: Host> Transaction<'s, H> {
         self.context.check(target.core())?;
         let table = TableRef::new(target.core());
         let groups = target.groups();
-        let by_itself = table.get().secondaries().any(|s| s.depends_on(&groups));
+        let by_itself =
+            !is_changed_in_place::<T::Value>(table.get()) || table.get().keeps_entries_of(&groups);
         for (batch, keys) in keys.chunks(BATCH).enumerate() {
             look_up(table.get(), keys, groups.clone(), &mut self.context.lookups);
             for (index, key) in keys.iter().enumerate() {
                 let change = |value: &mut T::Value| change(batch * BATCH + index, value);
                 key.with_bytes(|key| {
                     if by_itself {
-                        return self.update_or_miss(target, key, change);
+                        return self.update_otherwise(target, key, change);
                     }
                     let found = self.context.found(table, key, index);
-                    match self.context.update_at(table, key, found, groups.start, change)? {
-                        true => Ok(()),
-                        false => Err(self.missing(target, key)),
-                    }
+                    let at = with_protocol!(table.get().protocol, P => {
+                        self.context.open_found::<P, T>(target, key, found)
+                    })?;
+                    self.context.change_in_place(at, change);
+                    Ok(())
                 })?;
             }
         }
         Ok(())
-    }
-
-    #[inline(always)]
-    fn update_or_miss<T: Target>(
-        &mut self,
-        target: &T,
-        key: &[u8],
-        change: impl FnOnce(&mut T::Value),
-    ) -> Result<(), Abort> {
-        if self.update_bytes(target, key, change)? { Ok(()) } else { Err(self.missing(target, key)) }
     }
 
     /// The rows, or one column group of them, whose keys are in a range, in order. Needs an ordered
@@ -458,7 +418,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         if self.context.update_at_commit(table, key.as_slice(), group, update, payload)? {
             Ok(())
         } else {
-            Err(self.missing(target, key.as_slice()))
+            Err(self.context.missing(TableRef::new(target.core()), key.as_slice()))
         }
     }
 

@@ -4,13 +4,12 @@
 //! to undo. A cell is found by a bit mask first (most reads are of cells that are not written), then
 //! by a linear scan, and once there are many, by a small hash table.
 
-use crate::group::{GROUPS_MAX, Size, words_of};
+use crate::group::Size;
 use crate::protocol::{Hold, Place};
-use crate::record::{GroupLayout, RecordPtr, as_bytes, as_bytes_mut, load_words};
+use crate::record::{GroupLayout, RecordPtr, as_bytes, as_bytes_mut};
 use crate::table::TableRef;
 use crate::update::{Apply, Closures};
-use noonmark_core::Word;
-use noonmark_core::sync::AtomicU64;
+use noonmark_core::{MaybeWord, Word};
 
 /// No change follows.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -30,17 +29,26 @@ pub(crate) enum Effect {
     Delete,
 }
 
-/// One cell that will be written.
+/// One cell that will be written: a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct WriteEntry {
     pub record: RecordPtr,
     pub table: TableRef,
+    /// The version that was read, if one was: only that one may be locked.
+    seen: MaybeWord,
+    /// See [`Hold`].
+    prev: MaybeWord,
     /// Offset of the version word, in words.
     pub at: u32,
     pub cell: u32,
     /// Where its image begins in the arena: room for all groups' words, laid out as in the record. Of a
     /// group of variable size, the word says where in the arena the bytes are.
     image: u32,
+    /// Its commit-time updates: a list through `Change::next`, oldest first. A group's value is known, or it has
+    /// updates, not both.
+    first_update: u32,
+    last_update: u32,
     /// The groups whose value is in the image, a bit each: as it was read at `seen`, or a new one.
     known: u8,
     /// Those with a new value.
@@ -48,21 +56,75 @@ pub(crate) struct WriteEntry {
     pub effect: Effect,
     /// The row was taken to exist without being read: it must when the cell is locked.
     pub must_exist: bool,
-    /// The version that was read, if one was: only that one may be locked.
-    pub seen: Option<Word>,
-    pub hold: Hold,
-    /// Its commit-time updates: a list through `Change::next`, oldest first. A group's value is known, or it has
-    /// updates, not both.
-    first_update: u32,
-    last_update: u32,
+    /// See [`Hold`].
+    intent: bool,
 }
 
+const _: () = assert!(size_of::<WriteEntry>() == 64);
+
 impl WriteEntry {
+    /// An entry with no changes yet, whose image begins at `image` in the arena.
+    #[inline(always)]
+    pub(crate) fn new(
+        Place { table, record, at }: Place,
+        cell: u32,
+        effect: Effect,
+        seen: Option<Word>,
+        hold: Hold,
+        image: usize,
+    ) -> Self {
+        WriteEntry {
+            record,
+            table,
+            seen: seen.into(),
+            prev: hold.prev.into(),
+            at,
+            cell,
+            image: image as u32,
+            first_update: NONE,
+            last_update: NONE,
+            known: 0,
+            valued: 0,
+            effect,
+            must_exist: false,
+            intent: hold.intent,
+        }
+    }
+
+    /// The same with the values of some groups, a bit each, in the image: those in `known` as they were
+    /// read at `seen`, those in `valued` new ones.
+    #[inline(always)]
+    pub(crate) fn with_values(self, known: u8, valued: u8) -> Self {
+        WriteEntry { known: known | valued, valued, ..self }
+    }
+
+    /// The version that was read, if one was: only that one may be locked.
+    #[inline(always)]
+    pub(crate) fn seen(&self) -> Option<Word> {
+        self.seen.get()
+    }
+
+    pub(crate) fn set_seen(&mut self, seen: Word) {
+        self.seen = Some(seen).into();
+    }
+
+    /// What the transaction holds of the cell.
+    #[inline(always)]
+    pub(crate) fn hold(&self) -> Hold {
+        Hold { prev: self.prev.get(), intent: self.intent }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_hold(&mut self, hold: Hold) {
+        self.prev = hold.prev.into();
+        self.intent = hold.intent;
+    }
+
     /// Whether the row is absent for this transaction.
     pub(crate) fn leaves_absent(&self) -> bool {
         match self.effect {
             Effect::Delete => true,
-            Effect::Keep => self.seen.is_some_and(Word::is_absent),
+            Effect::Keep => self.seen().is_some_and(Word::is_absent),
             Effect::Change | Effect::Insert => false,
         }
     }
@@ -81,11 +143,12 @@ impl WriteEntry {
     /// The groups that it has new values for.
     #[inline(always)]
     pub(crate) fn valued_groups(&self) -> impl Iterator<Item = usize> + use<> {
-        let mut left = self.valued;
+        let mut left = u32::from(self.valued);
         std::iter::from_fn(move || {
             let group = left.trailing_zeros() as usize;
+            let any = left != 0;
             left &= left.wrapping_sub(1);
-            (group < GROUPS_MAX).then_some(group)
+            any.then_some(group)
         })
     }
 }
@@ -107,24 +170,44 @@ type Bytes = (u32, u32);
 pub(crate) struct WriteSet {
     entries: Vec<WriteEntry>,
     updates: Vec<Change>,
+    /// Images and other bytes. It only grows: what is in use is its first `used` words.
     arena: Vec<u64>,
+    used: usize,
     closures: Closures,
-    /// A bit for each entry's hash: a clear bit says that a cell is not here.
+    /// A bit for each entry's record: a clear bit says that none of a record's cells is here.
     mask: u64,
     /// Open addressing, of entry indexes + 1; in use from `HASHED_FROM` entries on.
     hashed: Vec<u32>,
 }
 
+/// Its high bits are the most even.
 #[inline(always)]
-fn hash(record: RecordPtr, cell: u32) -> u64 {
-    (record.as_ptr() as u64 >> 4 ^ u64::from(cell) << 50).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+fn hash(record: RecordPtr) -> u64 {
+    (record.as_ptr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The bit of a record in the mask.
+#[inline(always)]
+fn bit(record: RecordPtr) -> u64 {
+    1 << (hash(record) >> 58)
+}
+
+/// Where the search for a cell begins, in a hash table of so many places less one.
+fn home(record: RecordPtr, cell: u32, mask: usize) -> usize {
+    ((hash(record) >> 32) as usize + cell as usize) & mask
+}
+
+/// The bits of neighbouring groups, as many as there are sizes.
+#[inline(always)]
+pub(crate) fn group_bits(first: usize, sizes: &[Size]) -> u8 {
+    (((1u32 << sizes.len()) - 1) << first) as u8
 }
 
 impl WriteSet {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.updates.clear();
-        self.arena.clear();
+        self.used = 0;
         self.closures.clear();
         self.mask = 0;
         self.hashed.clear();
@@ -158,16 +241,16 @@ impl WriteSet {
     /// The entry of a cell.
     #[inline(always)]
     pub(crate) fn find(&self, record: RecordPtr, cell: u32) -> Option<usize> {
-        let hash = hash(record, cell);
-        if self.mask & 1 << (hash >> 58) == 0 { None } else { self.find_slow(record, cell, hash) }
+        if self.mask & bit(record) == 0 { None } else { self.find_slow(record, cell) }
     }
 
-    fn find_slow(&self, record: RecordPtr, cell: u32, hash: u64) -> Option<usize> {
+    #[inline(never)]
+    fn find_slow(&self, record: RecordPtr, cell: u32) -> Option<usize> {
         if self.hashed.is_empty() {
             return self.entries.iter().position(|e| e.record == record && e.cell == cell);
         }
         let mask = self.hashed.len() - 1;
-        let mut place = hash as usize >> 8 & mask;
+        let mut place = home(record, cell, mask);
         loop {
             match self.hashed[place] {
                 0 => return None,
@@ -182,54 +265,42 @@ impl WriteSet {
         }
     }
 
-    /// Adds an entry for a cell that has none, with no changes yet and room for an image of so many words.
-    #[inline]
-    pub(crate) fn push(
-        &mut self,
-        place: Place,
-        cell: u32,
-        effect: Effect,
-        seen: Option<Word>,
-        hold: Hold,
-        image_words: usize,
-    ) -> usize {
-        let image = self.arena.len();
-        self.arena.resize(image + image_words, 0);
-        self.push_with_image(place, cell, effect, seen, hold, image, 0)
+    /// Room for so many words at the end of the arena, with anything in them: where it begins.
+    #[inline(always)]
+    pub(crate) fn make_room(&mut self, words: usize) -> usize {
+        let at = self.used;
+        self.used += words;
+        if self.used > self.arena.len() {
+            self.grow();
+        }
+        at
     }
 
-    /// The same with an image that is at `image` in the arena already; `known` are the groups, a bit each,
-    /// whose values at `seen` are in it.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.arena.resize((self.used * 2).max(64), 0);
+    }
+
+    /// Words of the arena.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "they are the fields of an entry")]
-    pub(crate) fn push_with_image(
-        &mut self,
-        place: Place,
-        cell: u32,
-        effect: Effect,
-        seen: Option<Word>,
-        hold: Hold,
-        image: usize,
-        known: u8,
-    ) -> usize {
-        let Place { table, record, at } = place;
-        self.mask |= 1 << (hash(record, cell) >> 58);
+    pub(crate) fn words_mut(&mut self, at: usize, words: usize) -> &mut [u64] {
+        &mut self.arena[at..at + words]
+    }
+
+    /// Room for the image of a cell of so many words, all zero.
+    pub(crate) fn make_image(&mut self, words: usize) -> usize {
+        let image = self.make_room(words);
+        self.words_mut(image, words).fill(0);
+        image
+    }
+
+    /// Adds an entry for a cell that has none. Its number.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, entry: WriteEntry) -> usize {
+        self.mask |= bit(entry.record);
         let index = self.entries.len();
-        self.entries.push(WriteEntry {
-            record,
-            table,
-            at,
-            cell,
-            image: image as u32,
-            known,
-            valued: 0,
-            effect,
-            must_exist: false,
-            seen,
-            hold,
-            first_update: NONE,
-            last_update: NONE,
-        });
+        self.entries.push(entry);
         if index + 1 >= HASHED_FROM {
             self.add_hashed(index);
         }
@@ -252,7 +323,7 @@ impl WriteSet {
     fn put_hashed(&mut self, index: usize) {
         let entry = &self.entries[index];
         let mask = self.hashed.len() - 1;
-        let mut place = hash(entry.record, entry.cell) as usize >> 8 & mask;
+        let mut place = home(entry.record, entry.cell, mask);
         while self.hashed[place] != 0 {
             place = (place + 1) & mask;
         }
@@ -277,19 +348,6 @@ impl WriteSet {
         entry.last_update = NONE;
     }
 
-    /// Where the arena ends: the next image may be put there by [`WriteSet::draft`].
-    #[inline(always)]
-    pub(crate) fn arena_end(&self) -> usize {
-        self.arena.len()
-    }
-
-    /// Copies words of a record to `at` in the arena, in place of all that was from there on.
-    #[inline(always)]
-    pub(crate) fn draft(&mut self, at: usize, words: &[AtomicU64]) {
-        self.arena.truncate(at);
-        load_words(&mut self.arena, words);
-    }
-
     /// Some words of the image of an entry.
     #[inline(always)]
     pub(crate) fn image(&self, index: usize, at: usize, words: usize) -> &[u64] {
@@ -297,25 +355,26 @@ impl WriteSet {
         &self.arena[from..from + words]
     }
 
-    /// Gives neighbouring groups of fixed sizes new values, in place of the changes to them before: the words
-    /// of the image, `at` where the first of them is in it, to be filled in. Groups that were only to be
+    /// Neighbouring groups of fixed sizes, the first of which is `at` in the image, get new values in place of
+    /// the changes to them before: where in the arena they are to be put. Groups that were only to be
     /// validated are written after all.
-    #[inline(always)]
-    pub(crate) fn new_values(&mut self, index: usize, first: usize, at: usize, sizes: &[Size]) -> &mut [u64] {
+    pub(crate) fn will_have_values(
+        &mut self,
+        index: usize,
+        first: usize,
+        at: usize,
+        sizes: &[Size],
+    ) -> usize {
         let entry = &mut self.entries[index];
-        let groups = (((1u32 << sizes.len()) - 1) << first) as u8;
+        let groups = group_bits(first, sizes);
         entry.known |= groups;
         entry.valued |= groups;
-        if entry.effect == Effect::Keep {
-            entry.effect = Effect::Change;
-        }
         let from = entry.image as usize + at;
-        if entry.first_update != NONE {
-            for group in first..first + sizes.len() {
-                self.unlink(index, group as u32);
-            }
+        self.will_change(index);
+        for group in first..first + sizes.len() {
+            self.unlink(index, group as u32);
         }
-        &mut self.arena[from..from + words_of(sizes)]
+        from
     }
 
     /// Sets the value of a group, in place of the changes to it before. `group` is its number, `layout` where
@@ -336,8 +395,7 @@ impl WriteSet {
         let has_updates = entry.first_update != NONE;
         let at = entry.image as usize + layout.in_cell as usize;
         if size.is_boxed() {
-            let from = self.arena.len();
-            self.arena.resize(from + bytes.div_ceil(8), 0);
+            let from = self.make_room(bytes.div_ceil(8));
             encode(&mut as_bytes_mut(&mut self.arena[from..])[..bytes]);
             self.arena[at] = (from as u64) << 32 | bytes as u64;
         } else {
@@ -401,6 +459,9 @@ impl WriteSet {
     fn unlink(&mut self, index: usize, group: u32) {
         let mut kept = NONE;
         let mut id = self.entries[index].first_update;
+        if id == NONE {
+            return;
+        }
         self.entries[index].first_update = NONE;
         self.entries[index].last_update = NONE;
         while id != NONE {
@@ -437,8 +498,7 @@ impl WriteSet {
 
     /// Keeps bytes for an explanation; says where.
     pub(crate) fn keep_bytes(&mut self, bytes: &[u8]) -> Bytes {
-        let at = self.arena.len();
-        self.arena.resize(at + bytes.len().div_ceil(8), 0);
+        let at = self.make_room(bytes.len().div_ceil(8));
         as_bytes_mut(&mut self.arena[at..])[..bytes.len()].copy_from_slice(bytes);
         (at as u32, bytes.len() as u32)
     }

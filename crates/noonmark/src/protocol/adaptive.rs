@@ -25,7 +25,9 @@
 //! Waits are bounded spins, so there is nothing to deadlock: two transactions that each have locked what
 //! the other wants give up, and try again.
 
-use super::{Conflict, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically};
+use super::{
+    Conflict, CopyValue, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically,
+};
 use crate::record::Cell;
 use noonmark_core::sync::Ordering;
 use noonmark_core::{Access, Host, Readers, Step, Timestamp, Word};
@@ -69,15 +71,10 @@ impl Rules for Adaptive {
         1 + Readers::words_for(slots)
     }
 
-    fn read<T>(
-        me: Me<'_, impl Host>,
-        cell: Cell<'_>,
-        mut copy: impl FnMut() -> T,
-    ) -> Step<(Seen, T), Conflict> {
+    fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         const RULE: &str = "adaptive: read";
         if !Self::is_hot(cell) {
-            return read_optimistically(RULE, me, cell, copy)
-                .map(|(word, value)| (Seen { word, until: word.time() }, value));
+            return read_optimistically(RULE, me, cell, copy);
         }
         me.touch(Access::ReadModifyWrite);
         let newly = Self::readers(cell).enter(me.slot());
@@ -90,24 +87,25 @@ impl Rules for Adaptive {
             return Step::Busy(Conflict::locked(RULE, word));
         }
         // No writer installs before this slot has left the indicator.
-        Step::Ready((Seen { word, until: word.time() }, copy()))
+        copy.copy();
+        Step::Ready(Seen::at(word))
     }
 
     /// A hot cell is locked at once, so that nobody overwrites it between the read and the commit.
-    fn update<T>(
+    fn update(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
         hold: &mut Hold,
-        mut copy: impl FnMut() -> T,
-    ) -> Step<(Seen, T), Conflict> {
+        copy: &mut impl CopyValue,
+    ) -> Step<Seen, Conflict> {
         if hold.prev.is_none() && !Self::is_hot(cell) {
             // Not by `read`: what is entered there is left only for cells in the read set.
-            return read_optimistically("adaptive: read", me, cell, copy)
-                .map(|(word, value)| (Seen { word, until: word.time() }, value));
+            return read_optimistically("adaptive: read", me, cell, copy);
         }
         Self::seal(me, cell, None, hold).and_then(|()| {
             let word = hold.prev.unwrap_or(Word::RECLAIMED);
-            Step::Ready((Seen { word, until: word.time() }, copy()))
+            copy.copy();
+            Step::Ready(Seen::at(word))
         })
     }
 

@@ -132,13 +132,34 @@ impl<H: Host> Me<'_, H> {
     }
 }
 
+/// Copies a value as it is in memory just then, over what it copied before. What was copied counts only if the
+/// rule that it was given to grants. (Not a closure: those are not always inlined.)
+pub(crate) trait CopyValue {
+    /// Copies it.
+    fn copy(&mut self);
+}
+
+/// Of a read that only wants to know the version.
+impl CopyValue for () {
+    #[inline(always)]
+    fn copy(&mut self) {}
+}
+
 /// A version as it was read: what a validation needs to know of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     /// The version: never a locked word.
     pub word: Word,
-    /// The version holds at least until this time. Protocols without read times say its own time.
+    /// The version holds until the later of its own time and this one.
     pub until: Timestamp,
+}
+
+impl Seen {
+    /// A version of which no more is known.
+    #[inline(always)]
+    pub(crate) fn at(word: Word) -> Self {
+        Seen { word, until: Timestamp::ZERO }
+    }
 }
 
 /// What a transaction holds of a cell that it writes.
@@ -210,18 +231,17 @@ pub(crate) trait Rules {
         let _ = (cell, read_until);
     }
 
-    /// Reads: `copy` gives the value as it is in memory just then. What it gave is returned only if
-    /// it belongs to the version that is returned with it.
-    fn read<T>(me: Me<'_, impl Host>, cell: Cell<'_>, copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict>;
+    /// Reads: when ready, what was copied belongs to the version that is returned.
+    fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict>;
 
     /// Reads what the transaction will write. May lock: then `hold` says so.
     #[inline(always)]
-    fn update<T>(
+    fn update(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
         hold: &mut Hold,
-        copy: impl FnMut() -> T,
-    ) -> Step<(Seen, T), Conflict> {
+        copy: &mut impl CopyValue,
+    ) -> Step<Seen, Conflict> {
         let _ = hold;
         Self::read(me, cell, copy)
     }
@@ -307,18 +327,18 @@ fn check_current(
 
 /// The optimistic read: version, value, version again.
 #[inline(always)]
-fn read_optimistically<T>(
+fn read_optimistically(
     rule: &'static str,
     me: Me<'_, impl Host>,
     cell: Cell<'_>,
-    mut copy: impl FnMut() -> T,
-) -> Step<(Word, T), Conflict> {
+    copy: &mut impl CopyValue,
+) -> Step<Seen, Conflict> {
     me.touch(Access::Read);
     let word = cell.word.load();
     if word.is_locked() {
         return Step::Busy(Conflict::locked(rule, word));
     }
-    let value = copy();
+    copy.copy();
     // The copy comes before the second look. Pairs with `fence_before_install`: whoever copied a
     // word of a later version sees its lock, or more, in the second look.
     noonmark_core::sync::fence(noonmark_core::sync::Ordering::Acquire);
@@ -326,7 +346,7 @@ fn read_optimistically<T>(
     if again != word {
         return Step::Busy(Conflict::not_current(rule, word, again));
     }
-    Step::Ready((word, value))
+    Step::Ready(Seen::at(word))
 }
 
 /// Locks a version word the optimistic way: the version that was read, or any.

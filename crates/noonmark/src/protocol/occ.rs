@@ -11,7 +11,7 @@
 //! The transaction takes place between its last lock and its first check: at that moment everything
 //! that it read is current, and nobody else may change it. So the order is momentary, and strict.
 
-use super::{Conflict, Hold, Me, Rules, Seen, check_current, lock_version, read_optimistically};
+use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, check_current, lock_version, read_optimistically};
 use crate::record::Cell;
 use noonmark_core::{Access, Host, Step, Timestamp, Word};
 
@@ -23,9 +23,8 @@ impl Rules for Occ {
     }
 
     #[inline(always)]
-    fn read<T>(me: Me<'_, impl Host>, cell: Cell<'_>, copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict> {
+    fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         read_optimistically("occ: read", me, cell, copy)
-            .map(|(word, value)| (Seen { word, until: word.time() }, value))
     }
 
     #[inline(always)]

@@ -18,7 +18,7 @@
 //! write; here each has its age from its first attempt, which spares short transactions that retry
 //! from starving behind long ones that keep coming.
 
-use super::{Conflict, Hold, Me, Rules, Seen, check_current, lock_version, read_optimistically};
+use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, check_current, lock_version, read_optimistically};
 use crate::record::Cell;
 use noonmark_core::{Access, Host, Step, Timestamp, VersionWord, WaitFor, Word};
 
@@ -77,17 +77,16 @@ impl Rules for Swiss {
         1
     }
 
-    fn read<T>(me: Me<'_, impl Host>, cell: Cell<'_>, copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict> {
+    fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         read_optimistically("swiss: read", me, cell, copy)
-            .map(|(word, value)| (Seen { word, until: word.time() }, value))
     }
 
-    fn update<T>(
+    fn update(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
         hold: &mut Hold,
-        copy: impl FnMut() -> T,
-    ) -> Step<(Seen, T), Conflict> {
+        copy: &mut impl CopyValue,
+    ) -> Step<Seen, Conflict> {
         Self::take_intent(me, cell, hold).and_then(|()| Self::read(me, cell, copy))
     }
 

@@ -27,7 +27,7 @@
 //! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`: the order of
 //! commit times must not differ from the order of moments that its other tables keep.
 
-use super::{Conflict, Hold, Me, Order, Rules, Seen, check_current, lock_version};
+use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, check_current, lock_version};
 use crate::record::Cell;
 use noonmark_core::sync::{Ordering, fence};
 use noonmark_core::{Access, Host, Step, Timestamp, Word};
@@ -47,11 +47,7 @@ impl Rules for TicToc {
     }
 
     #[inline(always)]
-    fn read<T>(
-        me: Me<'_, impl Host>,
-        cell: Cell<'_>,
-        mut copy: impl FnMut() -> T,
-    ) -> Step<(Seen, T), Conflict> {
+    fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         const RULE: &str = "tictoc: read";
         me.touch(Access::Read);
         let word = cell.word.load();
@@ -59,14 +55,14 @@ impl Rules for TicToc {
             return Step::Busy(Conflict::locked(RULE, word));
         }
         let rts = Timestamp::new(cell.aux[0].load(Ordering::SeqCst));
-        let value = copy();
+        copy.copy();
         // As in `read_optimistically`; the load is stronger for the reason given above.
         fence(Ordering::Acquire);
         let again = cell.word.load_seq_cst();
         if again != word {
             return Step::Busy(Conflict::not_current(RULE, word, again));
         }
-        Step::Ready((Seen { word, until: rts.max(word.time()) }, value))
+        Step::Ready(Seen { word, until: rts.max(word.time()) })
     }
 
     #[inline(always)]

@@ -28,7 +28,7 @@
 //! Under wait-die a writer that finds an older reader aborts even if that reader is only on its way
 //! out after having seen the lock: rare, and safe.
 
-use super::{Conflict, Hold, Me, Rules, Seen, What};
+use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, What};
 use crate::record::Cell;
 use noonmark_core::{Access, Host, Readers, Step, Timestamp, TxnId, WaitFor, Word};
 use std::marker::PhantomData;
@@ -169,8 +169,9 @@ impl<T> From<Conflicted> for Step<T, Conflict> {
 }
 
 /// What is locked cannot change: the version now is the version at commit.
-fn stable<T>(word: Word, mut copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict> {
-    Step::Ready((Seen { word, until: word.time() }, copy()))
+fn stable(word: Word, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
+    copy.copy();
+    Step::Ready(Seen::at(word))
 }
 
 impl<V: Variant> Rules for TwoPhase<V> {
@@ -181,7 +182,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
         Readers::words_for(slots)
     }
 
-    fn read<T>(me: Me<'_, impl Host>, cell: Cell<'_>, copy: impl FnMut() -> T) -> Step<(Seen, T), Conflict> {
+    fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         let readers = Readers::new(cell.aux);
         me.touch(Access::ReadModifyWrite);
         let newly = readers.enter(me.slot());
@@ -198,12 +199,12 @@ impl<V: Variant> Rules for TwoPhase<V> {
         Self::met_lock(me, cell, V::READ, word).into()
     }
 
-    fn update<T>(
+    fn update(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
         hold: &mut Hold,
-        copy: impl FnMut() -> T,
-    ) -> Step<(Seen, T), Conflict> {
+        copy: &mut impl CopyValue,
+    ) -> Step<Seen, Conflict> {
         Self::lock(me, cell, hold).and_then(|()| stable(hold.prev.unwrap_or(Word::RECLAIMED), copy))
     }
 
