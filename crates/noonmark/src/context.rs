@@ -6,7 +6,7 @@
 
 use crate::abort::{Abort, AbortKind, Cause, Inner};
 use crate::database::Shared;
-use crate::index::{Lookup, NodeChange, NodeSeen};
+use crate::index::{NodeChange, NodeSeen};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
 use crate::record::RecordPtr;
 use crate::table::TableRef;
@@ -43,8 +43,6 @@ pub(crate) struct NodeEntry {
 // SAFETY: the stamp's fields are atomics, and it is valid while the transaction is pinned, on whichever
 // thread that goes on.
 unsafe impl Send for NodeEntry {}
-// SAFETY: as above; and between operations it is an empty buffer.
-unsafe impl Send for Lookup {}
 
 /// Why an operation did not go on.
 pub(crate) enum Stop {
@@ -107,8 +105,6 @@ pub(crate) struct Context<H: Host> {
     pub rows: Vec<Vec<u64>>,
     /// A value that commit-time updates are applied to.
     pub value: Vec<u8>,
-    /// What keys that are known together were found at.
-    pub lookups: Vec<Lookup>,
     pub limbo: Limbo,
     /// Absent records that will leave their index, with the epoch in which they were queued.
     pub reclaim: VecDeque<(u64, TableRef, RecordPtr)>,
@@ -142,7 +138,6 @@ impl<H: Host> Context<H> {
             floor: Timestamp::ZERO,
             rows: Vec::new(),
             value: Vec::new(),
-            lookups: Vec::new(),
             limbo: Limbo::new(),
             reclaim: VecDeque::new(),
             random,

@@ -1,6 +1,6 @@
 //! Keys that are known together, looked up together.
 
-use crate::index::{Lookup, prefetch};
+use crate::index::prefetch;
 use crate::key::{Key, KeyBytes};
 use crate::record::{LINE_WORDS, Layout, RecordPtr};
 use crate::table::TableCore;
@@ -14,35 +14,33 @@ pub(crate) const BATCH: usize = 16;
 const SHORT_BYTES: usize = 16;
 
 /// Looks up at most [`BATCH`] keys, stage by stage, and prefetches the cells of these groups in the
-/// records that were found. `lookups` is emptied and filled, in the order of the keys.
+/// records that are found. `None` where there is none, which is not noted.
 #[inline]
 pub(crate) fn look_up<K: Key>(
     table: &TableCore,
     keys: &[K],
     groups: Range<usize>,
-    lookups: &mut Vec<Lookup>,
-) {
-    debug_assert!(keys.len() <= BATCH);
-    lookups.clear();
+) -> [Option<RecordPtr>; BATCH] {
+    let mut found = [None; BATCH];
+    let wanted = &mut found[..keys.len().min(BATCH)];
     match K::FIXED_BYTES {
         Some(bytes) if bytes <= SHORT_BYTES => {
             let mut short = [[0; SHORT_BYTES]; BATCH];
             for (to, key) in short.iter_mut().zip(keys) {
                 key.with_bytes(|key| to[..bytes].copy_from_slice(key));
             }
-            table.index.get_many(|index| &short[index % BATCH][..bytes], keys.len(), lookups);
+            table.index.find_many(|index| &short[index % BATCH][..bytes], wanted);
         }
         _ => {
             let long: [KeyBytes; BATCH] =
                 std::array::from_fn(|index| keys.get(index).map_or_else(KeyBytes::new, KeyBytes::of::<K>));
-            table.index.get_many(|index| long[index % BATCH].as_slice(), keys.len(), lookups);
+            table.index.find_many(|index| long[index % BATCH].as_slice(), wanted);
         }
     }
-    for lookup in &*lookups {
-        if let Lookup::Found(record) = lookup {
-            prefetch_groups(*record, &table.layout, &groups);
-        }
+    for record in wanted.iter().flatten() {
+        prefetch_groups(*record, &table.layout, &groups);
     }
+    found
 }
 
 /// Begins to bring the cells of these groups into the cache.

@@ -109,23 +109,11 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// The same, out of the straight way. After an operation has met a record on its way out of its index,
-    /// which forgets it in the same breath, it finds another, or none.
+    /// The same, out of the straight way.
     #[cold]
     #[inline(never)]
     fn find_again(&mut self, table: TableRef, key: &[u8]) -> Option<RecordPtr> {
         self.find(table, key)
-    }
-
-    /// What the last joint look-up found for its key number `index`.
-    #[inline(always)]
-    pub(crate) fn found(&mut self, table: TableRef, key: &[u8], index: usize) -> Option<RecordPtr> {
-        match self.lookups[index] {
-            Lookup::Found(record) => Some(record),
-            // An absence that is some operations old is looked at again: this transaction may have inserted
-            // the key since.
-            Lookup::Absent(_) => self.find_again(table, key),
-        }
     }
 
     /// Calls `use_buffer` with room for the words of groups of these sizes: on the stack if they are few.
@@ -473,6 +461,9 @@ impl<H: Host> Context<H> {
         key: &[u8],
         found: Option<RecordPtr>,
     ) -> Result<Option<T::Value>, Abort> {
+        // An absence that is some operations old is looked at again, and noted: this transaction may have
+        // inserted the key since.
+        let found = found.or_else(|| self.find_again(TableRef::new(target.core()), key));
         self.get_at::<P, T>(target, key, found)
     }
 
@@ -586,6 +577,7 @@ impl<H: Host> Context<H> {
         key: &[u8],
         found: Option<RecordPtr>,
     ) -> Result<usize, Abort> {
+        let found = found.or_else(|| self.find_again(TableRef::new(target.core()), key));
         self.open_at::<P, T>(target, key, found)
     }
 

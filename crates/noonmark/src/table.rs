@@ -51,10 +51,11 @@ impl Index {
         }
     }
 
-    pub(crate) fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
+    #[inline(always)]
+    pub(crate) fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
         match self {
-            Index::Hash(index) => index.get_many(keys, count, out),
-            Index::Ordered(index) => index.get_many(keys, count, out),
+            Index::Hash(index) => index.find_many(keys, found),
+            Index::Ordered(index) => index.find_many(keys, found),
         }
     }
 

@@ -194,10 +194,9 @@ impl<'s, H: Host> Transaction<'s, H> {
     ) -> Result<(), Abort> {
         self.context.check(target.core())?;
         for (batch, keys) in keys.chunks(BATCH).enumerate() {
-            look_up(target.core(), keys, target.groups(), &mut self.context.lookups);
-            for (index, key) in keys.iter().enumerate() {
+            let found = look_up(target.core(), keys, target.groups());
+            for ((index, key), found) in keys.iter().enumerate().zip(found) {
                 let value = key.with_bytes(|key| {
-                    let found = self.context.found(TableRef::new(target.core()), key, index);
                     with_protocol!(target.core().protocol, P => {
                         self.context.get_found::<P, T>(target, key, found)
                     })
@@ -219,7 +218,7 @@ impl<'s, H: Host> Transaction<'s, H> {
             return;
         }
         for keys in keys.chunks(BATCH) {
-            look_up(target.core(), keys, target.groups(), &mut self.context.lookups);
+            look_up(target.core(), keys, target.groups());
         }
     }
 
@@ -240,14 +239,13 @@ impl<'s, H: Host> Transaction<'s, H> {
         let by_itself =
             !is_changed_in_place::<T::Value>(table.get()) || table.get().keeps_entries_of(&groups);
         for (batch, keys) in keys.chunks(BATCH).enumerate() {
-            look_up(table.get(), keys, groups.clone(), &mut self.context.lookups);
-            for (index, key) in keys.iter().enumerate() {
+            let found = look_up(table.get(), keys, groups.clone());
+            for ((index, key), found) in keys.iter().enumerate().zip(found) {
                 let change = |value: &mut T::Value| change(batch * BATCH + index, value);
                 key.with_bytes(|key| {
                     if by_itself {
                         return self.update_otherwise(target, key, change);
                     }
-                    let found = self.context.found(table, key, index);
                     let at = with_protocol!(table.get().protocol, P => {
                         self.context.open_found::<P, T>(target, key, found)
                     })?;

@@ -20,7 +20,7 @@ fn mixed(n: u64) -> u64 {
 trait Measured: Sync {
     fn made(class: KeyClass) -> Self;
     fn get(&self, key: &[u8]) -> Lookup;
-    fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>);
+    fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]);
     fn add(&self, key: &[u8], limbo: &mut Limbo, epochs: &Epochs) -> RecordPtr;
     fn drop_one(&self, key: &[u8], record: RecordPtr, limbo: &mut Limbo, epochs: &Epochs) -> bool;
     fn each(&mut self, visit: impl FnMut(RecordPtr));
@@ -37,8 +37,8 @@ macro_rules! measured {
             fn get(&self, key: &[u8]) -> Lookup {
                 $index::get(self, key)
             }
-            fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
-                $index::get_many(self, keys, count, out);
+            fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
+                $index::find_many(self, keys, found);
             }
             fn add(&self, key: &[u8], limbo: &mut Limbo, epochs: &Epochs) -> RecordPtr {
                 match self.get_or_insert(key, limbo, epochs, |_| make_record(key)) {
@@ -148,12 +148,11 @@ fn figures_of<I: Measured>(name: &str, class: KeyClass, key: impl Fn(u64) -> Vec
             }
         });
         let many = on_threads(threads, |thread| {
-            let mut out = Vec::new();
+            let mut found = [None; 16];
             for first in (0..LOOKUPS as usize).step_by(16) {
                 let first = (first + thread * 1_000_000) % (LOOKUPS as usize - 16);
-                out.clear();
-                index.get_many(|at| wanted(first + at), 16, &mut out);
-                black_box(&out);
+                index.find_many(|at| wanted(first + at), &mut found);
+                black_box(&found);
             }
         });
         print!(" | {threads}: get {get:4.0}, chained {chained:4.0}, many {many:4.0}");

@@ -53,6 +53,16 @@ pub(crate) enum Lookup {
     Absent(NodeSeen),
 }
 
+impl Lookup {
+    /// The record, if there is one.
+    fn record(self) -> Option<RecordPtr> {
+        match self {
+            Lookup::Found(record) => Some(record),
+            Lookup::Absent(_) => None,
+        }
+    }
+}
+
 /// One change of a node's version that an insertion made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeChange {

@@ -227,25 +227,21 @@ impl HashIndex {
         }
     }
 
-    /// The records of keys `0..count`, or the shards without them, appended to `out` in their
-    /// order. The cache misses of up to [`ABREAST`] keys overlap.
-    pub fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
-        by_class!(self.get_many_as(keys, count, out));
+    /// The records under the first keys, as many as `found` has room for; `None` where there is none. The
+    /// cache misses of up to [`ABREAST`] keys overlap.
+    pub fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
+        by_class!(self.find_many_as(keys, found));
     }
 
-    fn get_many_as<'k, C: Hashed>(
-        &self,
-        keys: impl Fn(usize) -> &'k [u8],
-        count: usize,
-        out: &mut Vec<Lookup>,
-    ) {
-        out.reserve(count);
+    #[inline(always)]
+    fn find_many_as<'k, C: Hashed>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
         let shard = &self.shards[0];
         // SAFETY: callers are pinned.
         let line = unsafe { shard.table() }.home(0);
         let mut places = [Abreast { shard, line, version: 1, tag: 0 }; ABREAST];
-        for first in (0..count).step_by(ABREAST) {
-            let places = &mut places[..ABREAST.min(count - first)];
+        let mut first = 0;
+        for found in found.chunks_mut(ABREAST) {
+            let places = &mut places[..found.len()];
             // Shards are few, and in a cache: only lines of tables are asked for ahead.
             for (at, place) in places.iter_mut().enumerate() {
                 let (hash, tag) = C::hash(keys(first + at));
@@ -265,14 +261,18 @@ impl HashIndex {
                     }
                 }
             }
-            out.extend(places.iter().enumerate().map(|(at, place)| {
+            for (at, (place, found)) in places.iter().zip(&mut *found).enumerate() {
                 let key = keys(first + at);
-                let found = match place.version & 1 {
+                *found = match place.version & 1 {
                     0 => Self::in_line::<C>(place.shard, place.version, place.line, place.tag, key),
                     _ => None,
                 };
-                found.map_or_else(|| self.find::<C>(key), Lookup::Found)
-            }));
+                if found.is_none() {
+                    let (hash, tag) = C::hash(key);
+                    *found = self.search::<C>(key, hash, tag).record();
+                }
+            }
+            first += found.len();
         }
     }
 

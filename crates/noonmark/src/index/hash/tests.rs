@@ -61,11 +61,10 @@ fn agrees_with_a_map() {
                 }
             }
             let keys: Vec<Vec<u8>> = (0..100).map(|_| draw(&mut dice)).collect();
-            let mut out = Vec::new();
-            index.get_many(|at| &keys[at], keys.len(), &mut out);
-            assert_eq!(out.len(), keys.len());
-            for (key, lookup) in keys.iter().zip(out) {
-                assert_eq!(found(lookup), model.get(key).copied(), "{name}");
+            let mut many = [None; 100];
+            index.find_many(|at| &keys[at], &mut many);
+            for (key, found) in keys.iter().zip(many) {
+                assert_eq!(found, model.get(key).copied(), "{name}");
             }
             let mut index = index;
             let mut all = HashSet::new();
@@ -352,16 +351,15 @@ fn threads_that_insert_remove_and_read_agree() {
                 .collect();
             scope.spawn(|| {
                 let mut dice = Dice(99);
-                let mut out = Vec::new();
+                let mut many = [None; 64];
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     epochs.pin(slot(WRITERS));
                     let n = dice.below(64);
                     assert_eq!(found(index.get(&key(n))).map(key_of), Some(&key(n)[..]));
                     let keys: Vec<_> = (0..64).map(key).collect();
-                    out.clear();
-                    index.get_many(|at| &keys[at], 64, &mut out);
-                    for (n, lookup) in out.iter().enumerate() {
-                        assert_eq!(found(*lookup).map(key_of), Some(&keys[n][..]));
+                    index.find_many(|at| &keys[at], &mut many);
+                    for (n, found) in many.iter().enumerate() {
+                        assert_eq!(found.map(key_of), Some(&keys[n][..]));
                     }
                     epochs.unpin(slot(WRITERS));
                 }
@@ -421,7 +419,7 @@ fn readers_miss_nothing_while_crowded_lines_change() {
         for reader in 1..3 {
             let (index, epochs, done, crowded) = (&index, &epochs, &done, &crowded);
             scope.spawn(move || {
-                let (mut dice, mut out) = (Dice(reader as u64), Vec::new());
+                let mut dice = Dice(reader as u64);
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     epochs.pin(slot(reader));
                     let at = dice.below(24) as usize;
@@ -430,10 +428,10 @@ fn readers_miss_nothing_while_crowded_lines_change() {
                     if let Some(record) = found(index.get(&come[at])) {
                         assert_eq!(key_of(record), come[at]);
                     }
-                    out.clear();
-                    index.get_many(|at| &crowded[at], crowded.len(), &mut out);
-                    for (at, lookup) in out.iter().enumerate() {
-                        let key = found(*lookup).map(key_of);
+                    let mut many = vec![None; crowded.len()];
+                    index.find_many(|at| &crowded[at], &mut many);
+                    for (at, found) in many.iter().enumerate() {
+                        let key = found.map(key_of);
                         assert!(key.is_none_or(|key| key == crowded[at]));
                         assert!((24..48).contains(&at) || key.is_some() == (at < 24), "{at}");
                     }

@@ -83,10 +83,10 @@ impl OrderedIndex {
         by_class!(self, tree => tree.get(key))
     }
 
-    /// The records of keys `0..count`, or the leaves without them, appended to `out` in their
-    /// order. The cache misses of up to [`ABREAST`] keys overlap.
-    pub fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
-        by_class!(self, tree => tree.get_many(keys, count, out));
+    /// The records under the first keys, as many as `found` has room for; `None` where there is none. The
+    /// cache misses of up to [`ABREAST`] keys overlap.
+    pub fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
+        by_class!(self, tree => tree.find_many(keys, found));
     }
 
     /// The record under the key, or the one that `make` makes, which is called at most once, with
@@ -241,15 +241,17 @@ impl<C: Compared> Tree<C> {
         }
     }
 
-    fn get_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
-        out.reserve(count);
-        for first in (0..count).step_by(ABREAST) {
-            self.get_group(|at| keys(first + at), ABREAST.min(count - first), out);
+    fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
+        let mut first = 0;
+        for found in found.chunks_mut(ABREAST) {
+            self.find_group(|at| keys(first + at), found);
+            first += found.len();
         }
     }
 
     /// Up to [`ABREAST`] keys, all on the way to their leaves before any leaf is looked at.
-    fn get_group<'k>(&self, keys: impl Fn(usize) -> &'k [u8], count: usize, out: &mut Vec<Lookup>) {
+    fn find_group<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
+        let count = found.len();
         let mut above = [None; ABREAST];
         for (at, above) in above[..count].iter_mut().enumerate() {
             let probe = Probe::key::<C>(keys(at));
@@ -268,11 +270,11 @@ impl<C: Compared> Tree<C> {
                 super::prefetch(guess.wrapping_add(64));
             }
         }
-        out.extend(leaves[..count].iter().enumerate().map(|(at, leaf)| {
+        for (at, (leaf, found)) in leaves[..count].iter().zip(found).enumerate() {
             let probe = Probe::key::<C>(keys(at));
             let lookup = leaf.and_then(|(leaf, version)| Self::look_up(leaf, version, probe));
-            lookup.unwrap_or_else(|| self.get(keys(at)))
-        }));
+            *found = lookup.unwrap_or_else(|| self.get(keys(at))).record();
+        }
     }
 
     /// Visits every record. Only for who owns the index.

@@ -157,11 +157,10 @@ fn agrees_with_a_map() {
             }
         }
         let keys: Vec<Vec<u8>> = (0..100).map(|_| draw(&mut dice)).collect();
-        let mut out = Vec::new();
-        index.get_many(|at| &keys[at], keys.len(), &mut out);
-        assert_eq!(out.len(), keys.len());
-        for (key, lookup) in keys.iter().zip(out) {
-            assert_eq!(found(lookup), model.get(key).copied(), "{name}");
+        let mut many = [None; 100];
+        index.find_many(|at| &keys[at], &mut many);
+        for (key, found) in keys.iter().zip(many) {
+            assert_eq!(found, model.get(key).copied(), "{name}");
         }
         let mut index = index;
         let mut all = Vec::new();
@@ -467,7 +466,6 @@ fn threads_that_insert_remove_and_scan_agree() {
                 scope.spawn(move || {
                     let mut dice = Dice(99 + scanner);
                     let slot = slot((WRITERS + scanner) as usize);
-                    let mut out = Vec::new();
                     let mut held = 0;
                     while !done.load(std::sync::atomic::Ordering::Relaxed) {
                         epochs.pin(slot);
@@ -495,10 +493,10 @@ fn threads_that_insert_remove_and_scan_agree() {
                             assert_eq!(records, again, "a phantom");
                         }
                         let keys: Vec<_> = (0..40).map(|_| key(dice.below(600) * 10)).collect();
-                        out.clear();
-                        index.get_many(|at| &keys[at], keys.len(), &mut out);
-                        for (key, lookup) in keys.iter().zip(&out) {
-                            assert_eq!(found(*lookup).map(key_of), Some(&key[..]));
+                        let mut many = [None; 40];
+                        index.find_many(|at| &keys[at], &mut many);
+                        for (key, found) in keys.iter().zip(many) {
+                            assert_eq!(found.map(key_of), Some(&key[..]));
                         }
                         epochs.unpin(slot);
                     }
