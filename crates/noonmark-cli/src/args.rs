@@ -115,7 +115,8 @@ pub struct Bench {
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
 
-    /// Protocols, apart by commas, or all; mutex is the baseline of a lock round each table [default: all]
+    /// Protocols, apart by commas, or all; mutex is the baseline of a lock round each table; A+B is one
+    /// database whose tables take A and B in turn, and mixed is one with all of the engine's [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub protocol: Vec<String>,
 

@@ -36,19 +36,42 @@ use crate::ycsb::{
 };
 
 /// What the workload runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// As text: `mutex`, a protocol's name, several joined by `+`, or `mixed` for all of them. `two-phase` alone is
+/// the wait-die form.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolChoice {
     /// The baseline: a map with a lock round it for each table.
     Mutex,
     /// The engine, under one of its protocols.
     Engine(Protocol),
+    /// The engine, with tables that take these protocols in turn. Two at least, each once.
+    Mixed(Vec<Protocol>),
 }
 
+/// The name of a mix of all protocols.
+pub const MIXED: &str = "mixed";
+
 impl ProtocolChoice {
-    /// All of them, the baseline last.
+    /// The baseline and each protocol alone, the baseline last.
     pub fn all() -> impl Iterator<Item = ProtocolChoice> {
         let protocols = Protocol::ALL.iter().copied().map(ProtocolChoice::Engine);
         protocols.chain([ProtocolChoice::Mutex])
+    }
+
+    /// The protocols that tables take in turn; none is the baseline.
+    pub fn protocols(&self) -> &[Protocol] {
+        match self {
+            ProtocolChoice::Mutex => &[],
+            ProtocolChoice::Engine(protocol) => std::slice::from_ref(protocol),
+            ProtocolChoice::Mixed(protocols) => protocols,
+        }
+    }
+
+    /// Whether transactions are serialized in real time. Where all tables keep read times, they commit at
+    /// logical times, in the order of each session.
+    pub fn is_strict(&self) -> bool {
+        *self == ProtocolChoice::Mutex || !self.protocols().iter().all(|protocol| protocol.keeps_read_times())
     }
 }
 
@@ -57,6 +80,11 @@ impl fmt::Display for ProtocolChoice {
         match self {
             ProtocolChoice::Mutex => f.write_str("mutex"),
             ProtocolChoice::Engine(protocol) => f.write_str(protocol.name()),
+            ProtocolChoice::Mixed(protocols) if protocols == Protocol::ALL => f.write_str(MIXED),
+            ProtocolChoice::Mixed(protocols) => {
+                let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
+                f.write_str(&names.join("+"))
+            }
         }
     }
 }
@@ -68,9 +96,35 @@ impl FromStr for ProtocolChoice {
         if name == "mutex" {
             return Ok(ProtocolChoice::Mutex);
         }
-        Protocol::from_str(name).map(ProtocolChoice::Engine).map_err(|_| {
-            let names: Vec<String> = Self::all().map(|choice| choice.to_string()).collect();
-            RunError::Setting(format!("protocol {name}: one of {} is wanted", names.join(", ")))
+        if name == MIXED {
+            return Ok(ProtocolChoice::Mixed(Protocol::ALL.to_vec()));
+        }
+        let mut protocols = Vec::new();
+        for part in name.split('+').map(str::trim) {
+            let protocol = match part {
+                "mutex" => {
+                    let what =
+                        format!("{name}: mutex is not one of the engine's protocols, and mixes with none");
+                    return Err(RunError::Setting(what));
+                }
+                "two-phase" => Protocol::TwoPhaseWaitDie,
+                part => Protocol::from_str(part).map_err(|_| {
+                    let names: Vec<String> = Self::all().map(|choice| choice.to_string()).collect();
+                    let names = names.join(", ");
+                    RunError::Setting(format!(
+                        "there is no protocol '{part}': choose among {names}; joined by + they share one \
+                         database, and {MIXED} is all but mutex"
+                    ))
+                })?,
+            };
+            if protocols.contains(&protocol) {
+                return Err(RunError::Setting(format!("{name}: {protocol} is there twice")));
+            }
+            protocols.push(protocol);
+        }
+        Ok(match protocols[..] {
+            [protocol] => ProtocolChoice::Engine(protocol),
+            _ => ProtocolChoice::Mixed(protocols),
         })
     }
 }
@@ -296,6 +350,15 @@ impl WorkloadSpec {
         }
     }
 
+    /// How many tables it has; `None`: as many as it is asked for.
+    fn tables(&self) -> Option<usize> {
+        match self {
+            WorkloadSpec::Recorded(_) => None,
+            WorkloadSpec::Tpcc(_) => Some(tpcc::schema::TABLES),
+            _ => Some(1),
+        }
+    }
+
     /// Takes over how values are updated and keys handed over, if it can.
     fn set_manner(&mut self, updates: Updates, access: Access) -> Result<(), RunError> {
         let multi_get = access == Access::MultiGet;
@@ -406,11 +469,8 @@ impl Spec {
         let mut spec = self.clone();
         spec.workload.set_manner(spec.updates, spec.access)?;
         if let WorkloadSpec::Recorded(recorded) = &mut spec.workload {
-            // Protocols with read times commit at logical times, in the order of each session.
-            recorded.strict = match spec.protocol {
-                ProtocolChoice::Mutex => true,
-                ProtocolChoice::Engine(protocol) => !protocol.keeps_read_times(),
-            };
+            recorded.strict = spec.protocol.is_strict();
+            recorded.tables = spec.protocol.protocols().len().max(1);
             spec.length.transactions.get_or_insert(RECORDED_TRANSACTIONS);
             spec.warm_up_s = 0.0;
         }
@@ -421,6 +481,16 @@ impl Spec {
             spec.length.transactions = Some(core.operation_count);
         }
         spec.workload.check()?;
+        if let (Some(tables), mixed) = (spec.workload.tables(), spec.protocol.protocols().len())
+            && mixed > tables
+        {
+            let what = match tables {
+                1 => "has one table, which takes one protocol".to_owned(),
+                _ => format!("has {tables} tables, which take at most as many protocols"),
+            };
+            let name = spec.workload.name();
+            return Err(RunError::Setting(format!("{}: {name} {what}", spec.protocol)));
+        }
         check_plan(&spec.plan())?;
         if spec.workload.scans() && spec.index == Some(IndexKind::Hash) {
             let what =
@@ -447,15 +517,14 @@ impl Spec {
 /// Runs it, telling `progress` how it is getting along some eight times a second.
 pub fn run(spec: &Spec, progress: &mut dyn FnMut(&Progress)) -> Result<RunReport, RunError> {
     let spec = spec.settled()?;
-    match spec.protocol {
-        ProtocolChoice::Mutex => run_on(&MutexStore::new(), &spec, progress),
-        ProtocolChoice::Engine(protocol) => {
-            // The workers' sessions, or the loaders', and one more for the check.
-            let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-            let store = EngineStore::new(protocol, spec.threads.max(at_once) + 2)?;
-            run_on(&store, &spec, progress)
-        }
+    let protocols = spec.protocol.protocols();
+    if protocols.is_empty() {
+        return run_on(&MutexStore::new(), &spec, progress);
     }
+    // The workers' sessions, or the loaders', and one more for the check.
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    let store = EngineStore::new(protocols, spec.threads.max(at_once) + 2)?;
+    run_on(&store, &spec, progress)
 }
 
 /// One run while it is put together.
@@ -509,7 +578,7 @@ fn run_on<S: Store>(
                 ("writes per key", recorded.writes_per_key.to_string()),
                 ("attempts allowed", recorded.attempts_max.to_string()),
             ];
-            running.drive(&Recorded::new(store, recorded.clone(), index)?, &parameters)
+            running.drive(&Recorded::new(store, recorded.clone(), index, groups)?, &parameters)
         }
         WorkloadSpec::Tpcc(spec) => running.tpcc(spec),
     }
@@ -686,7 +755,7 @@ mod tests {
     fn every_ycsb_preset_runs_on_everything() {
         for protocol in ProtocolChoice::all() {
             for preset in YCSB_PRESETS {
-                let report = ran(&spec(small("ycsb", preset), protocol, 1000));
+                let report = ran(&spec(small("ycsb", preset), protocol.clone(), 1000));
                 assert_eq!(report.protocol, protocol.to_string());
                 assert!(report.latency_us.max >= report.latency_us.p50);
             }
@@ -701,7 +770,7 @@ mod tests {
                     groups: Granularity::Coarse,
                     index: Some(IndexKind::Ordered),
                     access: Access::MultiGet,
-                    ..spec(small("ycsb", preset), protocol, 1000)
+                    ..spec(small("ycsb", preset), protocol.clone(), 1000)
                 };
                 let report = ran(&spec);
                 assert_eq!((report.groups.as_str(), report.index.as_str()), ("coarse", "ordered"));
@@ -718,7 +787,7 @@ mod tests {
                     if workload == "queue" && updates == Updates::CommitTime {
                         continue;
                     }
-                    let spec = Spec { updates, ..spec(small(workload, "default"), protocol, 4000) };
+                    let spec = Spec { updates, ..spec(small(workload, "default"), protocol.clone(), 4000) };
                     let report = ran(&spec);
                     assert_eq!(report.consistent, Some(true), "{:?}", report.consistency);
                 }
@@ -737,7 +806,7 @@ mod tests {
                 let mut workload = WorkloadSpec::named("tpcc", "full").unwrap();
                 let WorkloadSpec::Tpcc(tpcc) = &mut workload else { panic!("tpcc was asked for") };
                 tpcc.scale = Scale { warehouses: 1, customers: 30, items: 100 };
-                let spec = Spec { updates, access, groups, ..spec(workload, protocol, 1000) };
+                let spec = Spec { updates, access, groups, ..spec(workload, protocol.clone(), 1000) };
                 let report = ran(&spec);
                 assert_eq!(report.consistent, Some(true), "{:?}", report.consistency);
             }
@@ -752,8 +821,10 @@ mod tests {
                     if workload == "scan" && index == IndexKind::Hash {
                         continue;
                     }
-                    let spec =
-                        Spec { index: Some(index), ..spec(small(workload, "default"), protocol, 4000) };
+                    let spec = Spec {
+                        index: Some(index),
+                        ..spec(small(workload, "default"), protocol.clone(), 4000)
+                    };
                     let report = ran(&spec);
                     assert_eq!(report.consistent, Some(true), "{:?}", report.consistency);
                 }
@@ -761,6 +832,27 @@ mod tests {
             let spec =
                 Spec { updates: Updates::CommitTime, ..spec(small("append", "default"), protocol, 4000) };
             assert_eq!(ran(&spec).consistent, Some(true));
+        }
+    }
+
+    #[test]
+    fn databases_that_mix_protocols_run_what_has_tables_for_them() {
+        for mix in [MIXED, "occ+tictoc", "two-phase+two-phase-wound-wait"] {
+            let mix: ProtocolChoice = mix.parse().unwrap();
+            for workload in ["append", "register", "scan"] {
+                for groups in [Granularity::Coarse, Granularity::Fine] {
+                    let workload = small(workload, "default");
+                    let report = ran(&Spec { groups, ..spec(workload, mix.clone(), 3000) });
+                    assert_eq!(report.consistent, Some(true), "{mix}: {:?}", report.consistency);
+                    assert_eq!(report.protocol, mix.to_string());
+                }
+            }
+            let mut workload = WorkloadSpec::named("tpcc", "full").unwrap();
+            let WorkloadSpec::Tpcc(tpcc) = &mut workload else { panic!("tpcc was asked for") };
+            tpcc.scale = Scale { warehouses: 1, customers: 30, items: 100 };
+            assert_eq!(ran(&spec(workload, mix.clone(), 1000)).consistent, Some(true));
+            let one_table = spec(small("bank", "default"), mix.clone(), 10).check().unwrap_err();
+            assert!(one_table.to_string().contains("one table"), "{one_table}");
         }
     }
 
@@ -800,7 +892,7 @@ mod tests {
         let mutex = report(ProtocolChoice::Mutex);
         assert!(mutex.1 > 0);
         for protocol in ProtocolChoice::all() {
-            assert_eq!(report(protocol), mutex, "{protocol}");
+            assert_eq!(report(protocol.clone()), mutex, "{protocol}");
         }
     }
 }
