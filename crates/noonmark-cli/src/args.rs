@@ -144,7 +144,8 @@ pub struct Bench {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
 
-    /// Transactions in each run, all threads together; without --seconds a run ends only after them
+    /// Transactions in each run, all threads together; without --seconds a run ends only after them; a recorded
+    /// run ends after 100000 unless told otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub transactions: Option<u64>,
 
@@ -176,7 +177,8 @@ pub struct Bench {
     #[arg(long)]
     pub allocations: bool,
 
-    /// Write the history of a single run here, as one JSON object a line that Elle reads too
+    /// Record a single run, check its history, and write it here, one JSON object a line, as Elle reads them;
+    /// a recorded run is slower, and its timings are not to be compared with those of others
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
 
@@ -203,6 +205,8 @@ Examples:
   noonmark bench counter --updates plain,commit-time
       what commit-time updates do for a hot counter
   noonmark bench append --protocol tictoc --seconds 1 --history h.jsonl && noonmark check h.jsonl
+  noonmark bench tpcc --protocol occ+tictoc --threads 4 --history h.jsonl
+      one database with tables of two protocols; what its history's keys are is written to h.jsonl.keys
 
 Load is closed loop: every thread runs one transaction after the other. After each run the workload's
 consistency conditions are checked; if one fails, the exit status is 1.

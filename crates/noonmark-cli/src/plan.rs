@@ -197,12 +197,6 @@ fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
     if !args.theta.is_empty() && workload == Workload::Tpcc {
         return Err(Failure::usage("tpcc chooses its keys by its own rules: --theta does not apply"));
     }
-    let recorded = matches!(workload, Workload::Append | Workload::Register | Workload::Scan);
-    if args.history.is_some() && !recorded {
-        return Err(Failure::usage(format!(
-            "--history is for append, register and scan: {name} keeps no history"
-        )));
-    }
     if args.no_page {
         return Err(Failure::usage(
             "--no-page is for the tour; with a workload no page is written unless asked for",
@@ -307,7 +301,6 @@ mod tests {
             "noonmark bench ycsb --warehouses 1",
             "noonmark bench tpcc --rows 10",
             "noonmark bench tpcc --theta 0.9",
-            "noonmark bench bank --protocol occ --threads 1 --history h.jsonl",
             "noonmark bench append --threads 1 --history h.jsonl",
             "noonmark bench bank -p recordcount=1",
             "noonmark bench ycsb --preset sundial -p recordcount=1",

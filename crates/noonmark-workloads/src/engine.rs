@@ -14,8 +14,8 @@ use noonmark::{
 };
 
 use crate::store::{
-    Conflicts, Counts, Failure, Group, Index, Part, Rows, Scan, Scope, Session, Store, StoreError, StoreKey,
-    StoreRow, Table, TableSpec, TxnResult,
+    Appends, Conflicts, Counts, Failure, Group, Index, Part, Rows, Scan, Scope, Session, Store, StoreError,
+    StoreKey, StoreRow, Table, TableSpec, TxnResult,
 };
 
 /// A database whose tables take one protocol, or several in turn. Cloning it makes another handle.
@@ -159,7 +159,7 @@ impl Store for EngineStore {
         &self,
         table: &noonmark::Table<K, R>,
         name: &str,
-        extract: fn(&K, &R) -> X,
+        extract: impl Fn(&K, &R) -> X + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<X, K>, StoreError> {
         table.create_index(&self.db, name, extract).map_err(|error| table_error(table.name(), &error))
     }
@@ -168,7 +168,7 @@ impl Store for EngineStore {
         &self,
         table: &noonmark::Table<K, R>,
         name: &str,
-        extract: fn(&K, &R::Group) -> X,
+        extract: impl Fn(&K, &R::Group) -> X + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<X, K>, StoreError> {
         let index = table.group::<I>().create_index(&self.db, name, extract);
         index.map_err(|error| table_error(table.name(), &error))
@@ -198,7 +198,9 @@ impl Store for EngineStore {
     fn is_conflict(abort: &Abort) -> bool {
         abort.is_retryable()
     }
+}
 
+impl Appends for EngineStore {
     #[inline]
     fn append<K: StoreKey, R: Part<I, Group = Vec<u8>>, const I: usize>(
         tx: &mut Transaction<'_>,

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use noonmark::Protocol;
@@ -22,8 +23,9 @@ use crate::engine::EngineStore;
 use crate::mutex::MutexStore;
 use crate::queue::{Queue, QueueSpec};
 use crate::recorded::{Kind, Recorded, RecordedSpec};
+use crate::recording::{Recording, Watched};
 use crate::report::{Latency, Progress, RunReport};
-use crate::store::{Granularity, IndexKind, Store};
+use crate::store::{Appends, Granularity, IndexKind, Store};
 use crate::tpcc::population::Scale;
 use crate::tpcc::request::Mix as TpccMix;
 use crate::tpcc::schema::Split;
@@ -397,9 +399,9 @@ pub struct Spec {
     pub protocol: ProtocolChoice,
     /// Worker threads.
     pub threads: usize,
-    /// How long to measure. Recorded workloads end after [`RECORDED_TRANSACTIONS`] unless told otherwise.
+    /// How long to measure. Recorded runs end after [`RECORDED_TRANSACTIONS`] unless told otherwise.
     pub length: Length,
-    /// Seconds of warming up before. Recorded workloads have none.
+    /// Seconds of warming up before. Recorded runs have none.
     pub warm_up_s: f64,
     /// What a timestamp covers.
     pub groups: Granularity,
@@ -415,9 +417,12 @@ pub struct Spec {
     pub requests: Option<usize>,
     /// Whether to count allocations.
     pub count_allocations: bool,
+    /// Where to write the history of the run, which is checked too. The recorded workloads have one anyway; for
+    /// all others it means that the run is [recorded](crate::recording), and slower for it.
+    pub history: Option<PathBuf>,
 }
 
-/// Transactions of a recorded workload unless told otherwise.
+/// Transactions of a recorded run unless told otherwise.
 pub const RECORDED_TRANSACTIONS: u64 = 100_000;
 
 impl Spec {
@@ -437,6 +442,7 @@ impl Spec {
             seed: 1,
             requests: None,
             count_allocations: false,
+            history: None,
         }
     }
 }
@@ -471,6 +477,9 @@ impl Spec {
         if let WorkloadSpec::Recorded(recorded) = &mut spec.workload {
             recorded.strict = spec.protocol.is_strict();
             recorded.tables = spec.protocol.protocols().len().max(1);
+            recorded.history = spec.history.clone();
+        }
+        if spec.history.is_some() || matches!(spec.workload, WorkloadSpec::Recorded(_)) {
             spec.length.transactions.get_or_insert(RECORDED_TRANSACTIONS);
             spec.warm_up_s = 0.0;
         }
@@ -500,6 +509,11 @@ impl Spec {
         Ok(spec)
     }
 
+    fn index(&self) -> IndexKind {
+        let usual = if self.workload.scans() { IndexKind::Ordered } else { IndexKind::Hash };
+        self.index.unwrap_or(usual)
+    }
+
     fn plan(&self) -> Plan {
         // More would be memory for nothing, where workers are many; fewer, and a cache would keep them.
         let usual = ((1 << 18) / self.threads.max(1)).clamp(1 << 13, 1 << 16);
@@ -519,17 +533,87 @@ pub fn run(spec: &Spec, progress: &mut dyn FnMut(&Progress)) -> Result<RunReport
     let spec = spec.settled()?;
     let protocols = spec.protocol.protocols();
     if protocols.is_empty() {
-        return run_on(&MutexStore::new(), &spec, progress);
+        return run_with(MutexStore::new(), &spec, progress);
     }
     // The workers' sessions, or the loaders', and one more for the check.
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     let store = EngineStore::new(protocols, spec.threads.max(at_once) + 2)?;
-    run_on(&store, &spec, progress)
+    run_with(store, &spec, progress)
+}
+
+/// Runs it on a store, recorded if there is a history to write and the workload does not record itself.
+fn run_with<S: Appends>(
+    store: S,
+    spec: &Spec,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<RunReport, RunError> {
+    match &spec.workload {
+        WorkloadSpec::Recorded(recorded) => {
+            let index = spec.index();
+            let workload = Recorded::new(&store, recorded.clone(), index, spec.groups)?;
+            let mut running =
+                Running { store: &store, driver: &AsItIs, spec, plan: spec.plan(), index, progress };
+            let parameters = [
+                ("hot keys", recorded.hot_keys.to_string()),
+                ("writes per key", recorded.writes_per_key.to_string()),
+                ("attempts allowed", recorded.attempts_max.to_string()),
+            ];
+            running.drive(&workload, &parameters)
+        }
+        _ if spec.history.is_some() => run_on(&Recording::new(store), &WithHistory, spec, progress),
+        _ => run_on(&store, &AsItIs, spec, progress),
+    }
+}
+
+/// How a workload is driven.
+trait Driver<S: Store> {
+    fn drive<W: Workload<S>>(
+        &self,
+        store: &S,
+        workload: &W,
+        spec: &Spec,
+        plan: &Plan,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Measured<W::Worker>, RunError>;
+}
+
+/// Without a recording.
+struct AsItIs;
+
+impl<S: Store> Driver<S> for AsItIs {
+    fn drive<W: Workload<S>>(
+        &self,
+        store: &S,
+        workload: &W,
+        _: &Spec,
+        plan: &Plan,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Measured<W::Worker>, RunError> {
+        drive(store, workload, plan, progress)
+    }
+}
+
+/// Recorded, with the history written and checked.
+struct WithHistory;
+
+impl<S: Store> Driver<Recording<S>> for WithHistory {
+    fn drive<W: Workload<Recording<S>>>(
+        &self,
+        store: &Recording<S>,
+        workload: &W,
+        spec: &Spec,
+        plan: &Plan,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Measured<W::Worker>, RunError> {
+        let (history, strict) = (spec.history.clone(), spec.protocol.is_strict());
+        drive(store, &Watched { workload, store, history, strict }, plan, progress)
+    }
 }
 
 /// One run while it is put together.
-struct Running<'a, S: Store> {
+struct Running<'a, S: Store, D: Driver<S>> {
     store: &'a S,
+    driver: &'a D,
     spec: &'a Spec,
     plan: Plan,
     index: IndexKind,
@@ -538,14 +622,13 @@ struct Running<'a, S: Store> {
 
 fn run_on<S: Store>(
     store: &S,
+    driver: &impl Driver<S>,
     spec: &Spec,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<RunReport, RunError> {
-    let index =
-        spec.index.unwrap_or(if spec.workload.scans() { IndexKind::Ordered } else { IndexKind::Hash });
-    let plan = spec.plan();
+    let index = spec.index();
     let groups = spec.groups;
-    let mut running = Running { store, spec, plan, index, progress };
+    let mut running = Running { store, driver, spec, plan: spec.plan(), index, progress };
     match &spec.workload {
         WorkloadSpec::YcsbCore(core) => match core.field_count.saturating_mul(core.field_bytes) {
             // The usual sizes lie in arrays, as a program that knows its rows would have them.
@@ -572,13 +655,9 @@ fn run_on<S: Store>(
             let parameters = [("rows", queue.waiting.to_string()), ("adds", queue.adds_share.to_string())];
             running.drive(&Queue::new(store, queue.clone(), index)?, &parameters)
         }
-        WorkloadSpec::Recorded(recorded) => {
-            let parameters = [
-                ("hot keys", recorded.hot_keys.to_string()),
-                ("writes per key", recorded.writes_per_key.to_string()),
-                ("attempts allowed", recorded.attempts_max.to_string()),
-            ];
-            running.drive(&Recorded::new(store, recorded.clone(), index, groups)?, &parameters)
+        // See `run_with`.
+        WorkloadSpec::Recorded(_) => {
+            Err(RunError::Setting(format!("{} records itself", spec.workload.name())))
         }
         WorkloadSpec::Tpcc(spec) => running.tpcc(spec),
     }
@@ -592,7 +671,7 @@ fn of_bank(bank: &BankSpec) -> [(&'static str, String); 3] {
     ]
 }
 
-impl<S: Store> Running<'_, S> {
+impl<S: Store, D: Driver<S>> Running<'_, S, D> {
     fn core<R: FieldRow>(&mut self, core: &CoreSpec) -> Result<RunReport, RunError> {
         let workload = CoreWorkload::<S, R>::new(self.store, core.clone(), self.index, self.spec.seed)?;
         let mut parameters = vec![
@@ -657,7 +736,7 @@ impl<S: Store> Running<'_, S> {
         workload: &W,
         parameters: &[(&str, String)],
     ) -> Result<RunReport, RunError> {
-        let measured = drive(self.store, workload, &self.plan, self.progress)?;
+        let measured = self.driver.drive(self.store, workload, self.spec, &self.plan, self.progress)?;
         let mut report = self.report(&measured);
         report.parameters.extend(parameters.iter().map(|(name, value)| ((*name).into(), value.clone())));
         Ok(report)

@@ -17,7 +17,7 @@
 use std::ops::ControlFlow;
 
 use crate::store::{
-    Granularity, IndexKind, Rows, Scan, Scope, Store, StoreError, StoreGroup, Table, TableSpec,
+    Appends, Granularity, IndexKind, Rows, Scan, Scope, Store, StoreError, StoreGroup, Table, TableSpec,
 };
 
 /// A table and its two column groups.
@@ -152,7 +152,7 @@ impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
     }
 }
 
-impl<S: Store> Keys<S, Vec<u8>> {
+impl<S: Appends> Keys<S, Vec<u8>> {
     /// Adds bytes to what a key holds at commit time, without reading it; it must have a row.
     pub(super) fn append(&self, tx: &mut S::Txn<'_>, key: u64, bytes: &[u8]) -> Result<(), S::Abort> {
         let (columns, row, second) = self.place(key);

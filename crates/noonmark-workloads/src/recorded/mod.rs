@@ -28,16 +28,15 @@
 mod keys;
 mod steps;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::bank::Updates;
-use crate::check::{self, Verdict};
-use crate::history::{History, HistoryWriter, Outcome, Process, Recorder, merge_recorders};
+use crate::history::{Outcome, Process, Recorder};
 use crate::random::Random;
-use crate::store::{Failure, Granularity, IndexKind, Session, Store, TxnResult};
+use crate::store::{Appends, Failure, Granularity, IndexKind, Session, Store, TxnResult};
+use crate::verdict;
 use crate::workload::{Condition, Ring, RunError, Seat, Share, Workload};
 use keys::Keys;
 use steps::{Drawn, Step, StepKind};
@@ -235,7 +234,7 @@ impl<S: Store> Recorded<S> {
     }
 }
 
-impl<S: Store> Workload<S> for Recorded<S> {
+impl<S: Appends> Workload<S> for Recorded<S> {
     type Worker = RecordedWorker;
 
     fn rows(&self) -> u64 {
@@ -299,34 +298,8 @@ impl<S: Store> Workload<S> for Recorded<S> {
         _session: &mut S::Session,
         workers: &mut Vec<RecordedWorker>,
     ) -> Result<Vec<Condition>, RunError> {
-        let recorders = workers.drain(..).map(|worker| worker.recorder);
-        let path = self.spec.history.clone().unwrap_or_default();
-        let failed = |source: std::io::Error| RunError::History { path: path.clone(), source };
-        let text = merge_recorders(recorders, HistoryWriter::new(Vec::new())).map_err(failed)?;
-        if self.spec.history.is_some() {
-            let mut file = std::fs::File::create(&path).map_err(failed)?;
-            file.write_all(&text).map_err(failed)?;
-        }
-        if text.is_empty() {
-            return Ok(Vec::new());
-        }
-        let history = History::read(text.as_slice())
-            .map_err(|error| RunError::transaction("reading the recorded history", error))?;
-        drop(text);
-        let options = check::Options { session: true, strict: self.spec.strict };
-        let report = check::check(&history, &options);
-        let order = if self.spec.strict { "real time" } else { "each session" };
-        let counts = format!("{} committed, {} failed", report.ok, report.fail);
-        let verdict = match report.verdict {
-            Verdict::Violated => format!("the history is not serializable in the order of {order}: {report}"),
-            Verdict::Proved => {
-                format!("the history is serializable in the order of {order} ({counts}; an order was found)")
-            }
-            Verdict::Undecided => {
-                format!("the history shows no anomaly in the order of {order} ({counts}; no order was found)")
-            }
-        };
-        Ok(vec![Condition::that(report.is_ok(), verdict)])
+        let recorders = workers.drain(..).map(|worker| worker.recorder).collect();
+        Ok(verdict::of(recorders, self.spec.history.as_deref(), self.spec.strict)?.into_iter().collect())
     }
 }
 
@@ -367,6 +340,7 @@ fn draw_steps(spec: &RecordedSpec, random: &mut Random) -> Vec<(u16, StepKind)> 
 mod tests {
     use super::*;
     use crate::driver::{Length, Plan, drive};
+    use crate::history::History;
     use crate::mutex::MutexStore;
 
     fn plan(transactions: u64) -> Plan {

@@ -4,7 +4,7 @@ use super::keys::Keys;
 use super::{RecordedSpec, draw_steps};
 use crate::history::{Key, MicroOp, Recorder, Value};
 use crate::random::Random;
-use crate::store::{Store, TxnResult};
+use crate::store::{Appends, Store, TxnResult};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepKind {
@@ -62,7 +62,7 @@ fn values(bytes: &[u8]) -> Vec<Value> {
 }
 
 /// Runs a step on lists, appending at commit time where that is asked for.
-pub(super) fn list_step<S: Store>(
+pub(super) fn list_step<S: Appends>(
     tx: &mut S::Txn<'_>,
     keys: &Keys<S, Vec<u8>>,
     at_commit: bool,
