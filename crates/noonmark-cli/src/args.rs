@@ -115,7 +115,8 @@ pub struct Bench {
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
 
-    /// Protocols, apart by commas, or all; mutex is the baseline of a lock round each table [default: all]
+    /// Protocols, apart by commas, or all; mutex is the baseline of a lock round each table; A+B is one
+    /// database whose tables take A and B in turn, and mixed is one with all of the engine's [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub protocol: Vec<String>,
 
@@ -143,7 +144,8 @@ pub struct Bench {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
 
-    /// Transactions in each run, all threads together; without --seconds a run ends only after them
+    /// Transactions in each run, all threads together; without --seconds a run ends only after them; a recorded
+    /// run ends after 100000 unless told otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub transactions: Option<u64>,
 
@@ -175,7 +177,8 @@ pub struct Bench {
     #[arg(long)]
     pub allocations: bool,
 
-    /// Write the history of a single run here, as one JSON object a line that Elle reads too
+    /// Record a single run, check its history, and write it here, one JSON object a line, as Elle reads them;
+    /// a recorded run is slower, and its timings are not to be compared with those of others
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
 
@@ -202,6 +205,8 @@ Examples:
   noonmark bench counter --updates plain,commit-time
       what commit-time updates do for a hot counter
   noonmark bench append --protocol tictoc --seconds 1 --history h.jsonl && noonmark check h.jsonl
+  noonmark bench tpcc --protocol occ+tictoc --threads 4 --history h.jsonl
+      one database with tables of two protocols; what its history's keys are is written to h.jsonl.keys
 
 Load is closed loop: every thread runs one transaction after the other. After each run the workload's
 consistency conditions are checked; if one fails, the exit status is 1.

@@ -12,6 +12,7 @@ use crate::args::{Access, Bench, Groups, Index, Updates, Workload};
 use crate::error::Failure;
 use crate::{machine, output};
 use noonmark_workloads::spec::ProtocolChoice;
+use noonmark_workloads::workload::RunError;
 use noonmark_workloads::ycsb::{CoreSpec, Properties, core_properties};
 use std::path::PathBuf;
 
@@ -159,20 +160,16 @@ fn known_protocols() -> Vec<String> {
 
 /// The names asked for, each once, the baseline first.
 fn protocols(asked: &[String]) -> Result<Vec<String>, Failure> {
-    let known: Vec<String> = known_protocols();
     let mut chosen: Vec<String> = Vec::new();
     let asked: Vec<&str> =
         if asked.is_empty() { vec!["all"] } else { asked.iter().map(|a| a.trim()).collect() };
     for name in asked {
         match name {
-            "all" => chosen.extend(known.iter().cloned()),
-            "two-phase" => chosen.push("two-phase-wait-die".into()),
-            name if known.iter().any(|k| k == name) => chosen.push(name.into()),
+            "all" => chosen.extend(known_protocols()),
             name => {
-                return Err(Failure::usage(format!(
-                    "there is no protocol '{name}': choose among {}, or all",
-                    known.join(", ")
-                )));
+                let choice: ProtocolChoice =
+                    name.parse().map_err(|e: RunError| Failure::usage(e.to_string()))?;
+                chosen.push(choice.to_string());
             }
         }
     }
@@ -199,12 +196,6 @@ fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
     }
     if !args.theta.is_empty() && workload == Workload::Tpcc {
         return Err(Failure::usage("tpcc chooses its keys by its own rules: --theta does not apply"));
-    }
-    let recorded = matches!(workload, Workload::Append | Workload::Register | Workload::Scan);
-    if args.history.is_some() && !recorded {
-        return Err(Failure::usage(format!(
-            "--history is for append, register and scan: {name} keeps no history"
-        )));
     }
     if args.no_page {
         return Err(Failure::usage(
@@ -290,13 +281,26 @@ mod tests {
     }
 
     #[test]
+    fn mixes_of_protocols_are_contestants_of_their_own() {
+        let names = |line: &str| -> Vec<String> {
+            planned(line).unwrap().into_iter().map(|run| run.protocol).collect()
+        };
+        let all = "occ+tictoc+two-phase-no-wait+two-phase-wait-die+two-phase-wound-wait+swiss+adaptive";
+        let line = format!("noonmark bench append --protocol mixed,two-phase+occ,occ,{all} --threads 1");
+        assert_eq!(names(&line), ["mixed", "two-phase-wait-die+occ", "occ"]);
+    }
+
+    #[test]
     fn impossible_mixes_are_refused_before_anything_is_loaded() {
         for line in [
             "noonmark bench ycsb --protocol sundial",
+            "noonmark bench append --protocol occ+sundial",
+            "noonmark bench append --protocol occ+mutex",
+            "noonmark bench append --protocol occ+occ",
+            "noonmark bench append --protocol occ+",
             "noonmark bench ycsb --warehouses 1",
             "noonmark bench tpcc --rows 10",
             "noonmark bench tpcc --theta 0.9",
-            "noonmark bench bank --protocol occ --threads 1 --history h.jsonl",
             "noonmark bench append --threads 1 --history h.jsonl",
             "noonmark bench bank -p recordcount=1",
             "noonmark bench ycsb --preset sundial -p recordcount=1",

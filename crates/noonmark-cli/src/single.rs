@@ -43,9 +43,6 @@ fn translated(run: &RunSpec) -> Result<Spec, Failure> {
     if let Some(warehouses) = run.warehouses {
         workload.set_warehouses(warehouses).map_err(failure)?;
     }
-    if let WorkloadSpec::Recorded(recorded) = &mut workload {
-        recorded.history = run.history.clone();
-    }
     let protocol = run.protocol.parse().map_err(failure)?;
     Ok(Spec {
         threads: run.threads,
@@ -69,6 +66,7 @@ fn translated(run: &RunSpec) -> Result<Spec, Failure> {
         },
         seed: run.seed,
         count_allocations: run.allocations,
+        history: run.history.clone(),
         ..Spec::new(workload, preset, protocol)
     })
 }

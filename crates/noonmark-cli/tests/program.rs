@@ -89,6 +89,18 @@ fn wrong_options_are_status_2_and_one_line() {
 }
 
 #[test]
+fn protocols_are_mixed_where_there_are_tables_for_them() {
+    let mixed = |workload: &'static str, protocol: &'static str| {
+        ["bench", workload, "--protocol", protocol, "--threads", "2", "--transactions", "300"]
+    };
+    let output = noonmark(&mixed("scan", "tictoc+swiss"));
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("tictoc+swiss"), "{}", out(&output));
+    complains(&mixed("bank", "occ+tictoc"), 2, &["occ+tictoc", "one table"]);
+    complains(&mixed("append", "occ+nonsense"), 2, &["nonsense", "wait-die"]);
+}
+
+#[test]
 fn files_that_cannot_be_read_or_written_are_status_1_before_anything_runs() {
     let folder = Folder::new("files");
     let missing = folder.path("missing/file");

@@ -1,34 +1,43 @@
 //! The engine as a store: each operation of the seam is one call of the engine's own.
 //!
-//! A store is a database all of whose tables have one protocol; mixes of protocols are the engine's to test, not
-//! a workload's. What the seam adds to a transaction is a count of its attempts.
+//! A store is a database whose tables all have one protocol, or one that mixes several: its tables take them in
+//! turn, in the order in which they are made. What the seam adds to a transaction is a count of its attempts.
 //!
 //! What it does not do: choose retry policies, other than limiting attempts where a workload asks for it.
 
 use std::ops::{ControlFlow, RangeBounds};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use noonmark::{
     Abort, ColumnGroup, Database, Number, Policy, Protocol, SecondaryIndex, TableOptions, Transaction,
 };
 
 use crate::store::{
-    Conflicts, Counts, Failure, Group, Index, Part, Rows, Scan, Scope, Session, Store, StoreError, StoreKey,
-    StoreRow, Table, TableSpec, TxnResult,
+    Appends, Conflicts, Counts, Failure, Group, Index, Part, Rows, Scan, Scope, Session, Store, StoreError,
+    StoreKey, StoreRow, Table, TableSpec, TxnResult,
 };
 
-/// A database all of whose tables have one protocol. Cloning it makes another handle.
+/// A database whose tables take one protocol, or several in turn. Cloning it makes another handle.
 #[derive(Clone)]
 pub struct EngineStore {
     db: Database,
-    protocol: Protocol,
+    protocols: Arc<[Protocol]>,
+    /// Tables made so far: says whose turn it is.
+    tables: Arc<AtomicUsize>,
 }
 
 impl EngineStore {
     /// An empty database with room for so many sessions.
-    pub fn new(protocol: Protocol, sessions: usize) -> Result<Self, StoreError> {
+    pub fn new(protocols: &[Protocol], sessions: usize) -> Result<Self, StoreError> {
         let db = Database::builder().max_sessions(sessions).build();
         let db = db.map_err(|error| StoreError::Session { reason: error.to_string() })?;
-        Ok(EngineStore { db, protocol })
+        Ok(EngineStore::of(db, protocols))
+    }
+
+    /// A database that is there already.
+    pub fn of(db: Database, protocols: &[Protocol]) -> Self {
+        EngineStore { db, protocols: protocols.into(), tables: Arc::default() }
     }
 
     /// The database.
@@ -125,8 +134,13 @@ impl Store for EngineStore {
     type Abort = Abort;
 
     fn table<K: StoreKey, R: StoreRow>(&self, spec: &TableSpec) -> Result<noonmark::Table<K, R>, StoreError> {
+        // Relaxed: only that each table has a turn of its own matters.
+        let turn = self.tables.fetch_add(1, Ordering::Relaxed) % self.protocols.len().max(1);
+        let Some(&protocol) = self.protocols.get(turn) else {
+            return Err(StoreError::Table { name: spec.name.clone(), reason: "it has no protocol".into() });
+        };
         let options = TableOptions::new()
-            .protocol(self.protocol)
+            .protocol(protocol)
             .index(spec.index)
             .granularity(spec.granularity)
             .expected_rows(usize::try_from(spec.expected_rows).unwrap_or(usize::MAX));
@@ -145,7 +159,7 @@ impl Store for EngineStore {
         &self,
         table: &noonmark::Table<K, R>,
         name: &str,
-        extract: fn(&K, &R) -> X,
+        extract: impl Fn(&K, &R) -> X + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<X, K>, StoreError> {
         table.create_index(&self.db, name, extract).map_err(|error| table_error(table.name(), &error))
     }
@@ -154,7 +168,7 @@ impl Store for EngineStore {
         &self,
         table: &noonmark::Table<K, R>,
         name: &str,
-        extract: fn(&K, &R::Group) -> X,
+        extract: impl Fn(&K, &R::Group) -> X + Send + Sync + 'static,
     ) -> Result<SecondaryIndex<X, K>, StoreError> {
         let index = table.group::<I>().create_index(&self.db, name, extract);
         index.map_err(|error| table_error(table.name(), &error))
@@ -184,7 +198,9 @@ impl Store for EngineStore {
     fn is_conflict(abort: &Abort) -> bool {
         abort.is_retryable()
     }
+}
 
+impl Appends for EngineStore {
     #[inline]
     fn append<K: StoreKey, R: Part<I, Group = Vec<u8>>, const I: usize>(
         tx: &mut Transaction<'_>,

@@ -6,7 +6,8 @@
 //!    the same ones. [`mutex`] is the baseline: a lock round a `BTreeMap` for each table.
 //! 2. [`workload`]: what a workload is to the driver. [`driver`]: what loads, runs and measures one.
 //! 3. The workloads: [`ycsb`] (the core workloads and the papers' transactional forms), [`tpcc`], [`bank`],
-//!    [`counter`], [`queue`]; and [`recorded`], made for histories that find anomalies. [`distribution`] and
+//!    [`counter`], [`queue`]; and [`recorded`], made for histories that find anomalies. [`recording`] keeps the
+//!    history of any other, by a [`stamp`] beside each value. [`distribution`] and
 //!    [`random`] say which keys they take; the same seed gives the same requests.
 //! 4. [`spec`]: one run from its settings to its [`report`](mod@report), for a program. [`alloc`] counts allocations
 //!    where asked.
@@ -26,9 +27,12 @@ pub mod mutex;
 pub mod queue;
 pub mod random;
 pub mod recorded;
+pub mod recording;
 pub mod report;
 pub mod spec;
+pub mod stamp;
 pub mod store;
 pub mod tpcc;
+mod verdict;
 pub mod workload;
 pub mod ycsb;

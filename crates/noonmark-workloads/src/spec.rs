@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use noonmark::Protocol;
@@ -22,8 +23,9 @@ use crate::engine::EngineStore;
 use crate::mutex::MutexStore;
 use crate::queue::{Queue, QueueSpec};
 use crate::recorded::{Kind, Recorded, RecordedSpec};
+use crate::recording::{Recording, Watched};
 use crate::report::{Latency, Progress, RunReport};
-use crate::store::{Granularity, IndexKind, Store};
+use crate::store::{Appends, Granularity, IndexKind, Store};
 use crate::tpcc::population::Scale;
 use crate::tpcc::request::Mix as TpccMix;
 use crate::tpcc::schema::Split;
@@ -36,19 +38,42 @@ use crate::ycsb::{
 };
 
 /// What the workload runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// As text: `mutex`, a protocol's name, several joined by `+`, or `mixed` for all of them. `two-phase` alone is
+/// the wait-die form.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolChoice {
     /// The baseline: a map with a lock round it for each table.
     Mutex,
     /// The engine, under one of its protocols.
     Engine(Protocol),
+    /// The engine, with tables that take these protocols in turn. Two at least, each once.
+    Mixed(Vec<Protocol>),
 }
 
+/// The name of a mix of all protocols.
+pub const MIXED: &str = "mixed";
+
 impl ProtocolChoice {
-    /// All of them, the baseline last.
+    /// The baseline and each protocol alone, the baseline last.
     pub fn all() -> impl Iterator<Item = ProtocolChoice> {
         let protocols = Protocol::ALL.iter().copied().map(ProtocolChoice::Engine);
         protocols.chain([ProtocolChoice::Mutex])
+    }
+
+    /// The protocols that tables take in turn; none is the baseline.
+    pub fn protocols(&self) -> &[Protocol] {
+        match self {
+            ProtocolChoice::Mutex => &[],
+            ProtocolChoice::Engine(protocol) => std::slice::from_ref(protocol),
+            ProtocolChoice::Mixed(protocols) => protocols,
+        }
+    }
+
+    /// Whether transactions are serialized in real time. Where all tables keep read times, they commit at
+    /// logical times, in the order of each session.
+    pub fn is_strict(&self) -> bool {
+        *self == ProtocolChoice::Mutex || !self.protocols().iter().all(|protocol| protocol.keeps_read_times())
     }
 }
 
@@ -57,6 +82,11 @@ impl fmt::Display for ProtocolChoice {
         match self {
             ProtocolChoice::Mutex => f.write_str("mutex"),
             ProtocolChoice::Engine(protocol) => f.write_str(protocol.name()),
+            ProtocolChoice::Mixed(protocols) if protocols == Protocol::ALL => f.write_str(MIXED),
+            ProtocolChoice::Mixed(protocols) => {
+                let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
+                f.write_str(&names.join("+"))
+            }
         }
     }
 }
@@ -68,9 +98,35 @@ impl FromStr for ProtocolChoice {
         if name == "mutex" {
             return Ok(ProtocolChoice::Mutex);
         }
-        Protocol::from_str(name).map(ProtocolChoice::Engine).map_err(|_| {
-            let names: Vec<String> = Self::all().map(|choice| choice.to_string()).collect();
-            RunError::Setting(format!("protocol {name}: one of {} is wanted", names.join(", ")))
+        if name == MIXED {
+            return Ok(ProtocolChoice::Mixed(Protocol::ALL.to_vec()));
+        }
+        let mut protocols = Vec::new();
+        for part in name.split('+').map(str::trim) {
+            let protocol = match part {
+                "mutex" => {
+                    let what =
+                        format!("{name}: mutex is not one of the engine's protocols, and mixes with none");
+                    return Err(RunError::Setting(what));
+                }
+                "two-phase" => Protocol::TwoPhaseWaitDie,
+                part => Protocol::from_str(part).map_err(|_| {
+                    let names: Vec<String> = Self::all().map(|choice| choice.to_string()).collect();
+                    let names = names.join(", ");
+                    RunError::Setting(format!(
+                        "there is no protocol '{part}': choose among {names}; joined by + they share one \
+                         database, and {MIXED} is all but mutex"
+                    ))
+                })?,
+            };
+            if protocols.contains(&protocol) {
+                return Err(RunError::Setting(format!("{name}: {protocol} is there twice")));
+            }
+            protocols.push(protocol);
+        }
+        Ok(match protocols[..] {
+            [protocol] => ProtocolChoice::Engine(protocol),
+            _ => ProtocolChoice::Mixed(protocols),
         })
     }
 }
@@ -296,6 +352,15 @@ impl WorkloadSpec {
         }
     }
 
+    /// How many tables it has; `None`: as many as it is asked for.
+    fn tables(&self) -> Option<usize> {
+        match self {
+            WorkloadSpec::Recorded(_) => None,
+            WorkloadSpec::Tpcc(_) => Some(tpcc::schema::TABLES),
+            _ => Some(1),
+        }
+    }
+
     /// Takes over how values are updated and keys handed over, if it can.
     fn set_manner(&mut self, updates: Updates, access: Access) -> Result<(), RunError> {
         let multi_get = access == Access::MultiGet;
@@ -334,9 +399,9 @@ pub struct Spec {
     pub protocol: ProtocolChoice,
     /// Worker threads.
     pub threads: usize,
-    /// How long to measure. Recorded workloads end after [`RECORDED_TRANSACTIONS`] unless told otherwise.
+    /// How long to measure. Recorded runs end after [`RECORDED_TRANSACTIONS`] unless told otherwise.
     pub length: Length,
-    /// Seconds of warming up before. Recorded workloads have none.
+    /// Seconds of warming up before. Recorded runs have none.
     pub warm_up_s: f64,
     /// What a timestamp covers.
     pub groups: Granularity,
@@ -352,9 +417,12 @@ pub struct Spec {
     pub requests: Option<usize>,
     /// Whether to count allocations.
     pub count_allocations: bool,
+    /// Where to write the history of the run, which is checked too. The recorded workloads have one anyway; for
+    /// all others it means that the run is [recorded](crate::recording), and slower for it.
+    pub history: Option<PathBuf>,
 }
 
-/// Transactions of a recorded workload unless told otherwise.
+/// Transactions of a recorded run unless told otherwise.
 pub const RECORDED_TRANSACTIONS: u64 = 100_000;
 
 impl Spec {
@@ -374,6 +442,7 @@ impl Spec {
             seed: 1,
             requests: None,
             count_allocations: false,
+            history: None,
         }
     }
 }
@@ -406,11 +475,11 @@ impl Spec {
         let mut spec = self.clone();
         spec.workload.set_manner(spec.updates, spec.access)?;
         if let WorkloadSpec::Recorded(recorded) = &mut spec.workload {
-            // Protocols with read times commit at logical times, in the order of each session.
-            recorded.strict = match spec.protocol {
-                ProtocolChoice::Mutex => true,
-                ProtocolChoice::Engine(protocol) => !protocol.keeps_read_times(),
-            };
+            recorded.strict = spec.protocol.is_strict();
+            recorded.tables = spec.protocol.protocols().len().max(1);
+            recorded.history = spec.history.clone();
+        }
+        if spec.history.is_some() || matches!(spec.workload, WorkloadSpec::Recorded(_)) {
             spec.length.transactions.get_or_insert(RECORDED_TRANSACTIONS);
             spec.warm_up_s = 0.0;
         }
@@ -421,6 +490,16 @@ impl Spec {
             spec.length.transactions = Some(core.operation_count);
         }
         spec.workload.check()?;
+        if let (Some(tables), mixed) = (spec.workload.tables(), spec.protocol.protocols().len())
+            && mixed > tables
+        {
+            let what = match tables {
+                1 => "has one table, which takes one protocol".to_owned(),
+                _ => format!("has {tables} tables, which take at most as many protocols"),
+            };
+            let name = spec.workload.name();
+            return Err(RunError::Setting(format!("{}: {name} {what}", spec.protocol)));
+        }
         check_plan(&spec.plan())?;
         if spec.workload.scans() && spec.index == Some(IndexKind::Hash) {
             let what =
@@ -428,6 +507,11 @@ impl Spec {
             return Err(RunError::Setting(what));
         }
         Ok(spec)
+    }
+
+    fn index(&self) -> IndexKind {
+        let usual = if self.workload.scans() { IndexKind::Ordered } else { IndexKind::Hash };
+        self.index.unwrap_or(usual)
     }
 
     fn plan(&self) -> Plan {
@@ -447,20 +531,89 @@ impl Spec {
 /// Runs it, telling `progress` how it is getting along some eight times a second.
 pub fn run(spec: &Spec, progress: &mut dyn FnMut(&Progress)) -> Result<RunReport, RunError> {
     let spec = spec.settled()?;
-    match spec.protocol {
-        ProtocolChoice::Mutex => run_on(&MutexStore::new(), &spec, progress),
-        ProtocolChoice::Engine(protocol) => {
-            // The workers' sessions, or the loaders', and one more for the check.
-            let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-            let store = EngineStore::new(protocol, spec.threads.max(at_once) + 2)?;
-            run_on(&store, &spec, progress)
+    let protocols = spec.protocol.protocols();
+    if protocols.is_empty() {
+        return run_with(MutexStore::new(), &spec, progress);
+    }
+    // The workers' sessions, or the loaders', and one more for the check.
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    let store = EngineStore::new(protocols, spec.threads.max(at_once) + 2)?;
+    run_with(store, &spec, progress)
+}
+
+/// Runs it on a store, recorded if there is a history to write and the workload does not record itself.
+fn run_with<S: Appends>(
+    store: S,
+    spec: &Spec,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<RunReport, RunError> {
+    match &spec.workload {
+        WorkloadSpec::Recorded(recorded) => {
+            let index = spec.index();
+            let workload = Recorded::new(&store, recorded.clone(), index, spec.groups)?;
+            let mut running =
+                Running { store: &store, driver: &AsItIs, spec, plan: spec.plan(), index, progress };
+            let parameters = [
+                ("hot keys", recorded.hot_keys.to_string()),
+                ("writes per key", recorded.writes_per_key.to_string()),
+                ("attempts allowed", recorded.attempts_max.to_string()),
+            ];
+            running.drive(&workload, &parameters)
         }
+        _ if spec.history.is_some() => run_on(&Recording::new(store), &WithHistory, spec, progress),
+        _ => run_on(&store, &AsItIs, spec, progress),
+    }
+}
+
+/// How a workload is driven.
+trait Driver<S: Store> {
+    fn drive<W: Workload<S>>(
+        &self,
+        store: &S,
+        workload: &W,
+        spec: &Spec,
+        plan: &Plan,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Measured<W::Worker>, RunError>;
+}
+
+/// Without a recording.
+struct AsItIs;
+
+impl<S: Store> Driver<S> for AsItIs {
+    fn drive<W: Workload<S>>(
+        &self,
+        store: &S,
+        workload: &W,
+        _: &Spec,
+        plan: &Plan,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Measured<W::Worker>, RunError> {
+        drive(store, workload, plan, progress)
+    }
+}
+
+/// Recorded, with the history written and checked.
+struct WithHistory;
+
+impl<S: Store> Driver<Recording<S>> for WithHistory {
+    fn drive<W: Workload<Recording<S>>>(
+        &self,
+        store: &Recording<S>,
+        workload: &W,
+        spec: &Spec,
+        plan: &Plan,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Measured<W::Worker>, RunError> {
+        let (history, strict) = (spec.history.clone(), spec.protocol.is_strict());
+        drive(store, &Watched { workload, store, history, strict }, plan, progress)
     }
 }
 
 /// One run while it is put together.
-struct Running<'a, S: Store> {
+struct Running<'a, S: Store, D: Driver<S>> {
     store: &'a S,
+    driver: &'a D,
     spec: &'a Spec,
     plan: Plan,
     index: IndexKind,
@@ -469,14 +622,13 @@ struct Running<'a, S: Store> {
 
 fn run_on<S: Store>(
     store: &S,
+    driver: &impl Driver<S>,
     spec: &Spec,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<RunReport, RunError> {
-    let index =
-        spec.index.unwrap_or(if spec.workload.scans() { IndexKind::Ordered } else { IndexKind::Hash });
-    let plan = spec.plan();
+    let index = spec.index();
     let groups = spec.groups;
-    let mut running = Running { store, spec, plan, index, progress };
+    let mut running = Running { store, driver, spec, plan: spec.plan(), index, progress };
     match &spec.workload {
         WorkloadSpec::YcsbCore(core) => match core.field_count.saturating_mul(core.field_bytes) {
             // The usual sizes lie in arrays, as a program that knows its rows would have them.
@@ -503,13 +655,9 @@ fn run_on<S: Store>(
             let parameters = [("rows", queue.waiting.to_string()), ("adds", queue.adds_share.to_string())];
             running.drive(&Queue::new(store, queue.clone(), index)?, &parameters)
         }
-        WorkloadSpec::Recorded(recorded) => {
-            let parameters = [
-                ("hot keys", recorded.hot_keys.to_string()),
-                ("writes per key", recorded.writes_per_key.to_string()),
-                ("attempts allowed", recorded.attempts_max.to_string()),
-            ];
-            running.drive(&Recorded::new(store, recorded.clone(), index)?, &parameters)
+        // See `run_with`.
+        WorkloadSpec::Recorded(_) => {
+            Err(RunError::Setting(format!("{} records itself", spec.workload.name())))
         }
         WorkloadSpec::Tpcc(spec) => running.tpcc(spec),
     }
@@ -523,7 +671,7 @@ fn of_bank(bank: &BankSpec) -> [(&'static str, String); 3] {
     ]
 }
 
-impl<S: Store> Running<'_, S> {
+impl<S: Store, D: Driver<S>> Running<'_, S, D> {
     fn core<R: FieldRow>(&mut self, core: &CoreSpec) -> Result<RunReport, RunError> {
         let workload = CoreWorkload::<S, R>::new(self.store, core.clone(), self.index, self.spec.seed)?;
         let mut parameters = vec![
@@ -588,7 +736,7 @@ impl<S: Store> Running<'_, S> {
         workload: &W,
         parameters: &[(&str, String)],
     ) -> Result<RunReport, RunError> {
-        let measured = drive(self.store, workload, &self.plan, self.progress)?;
+        let measured = self.driver.drive(self.store, workload, self.spec, &self.plan, self.progress)?;
         let mut report = self.report(&measured);
         report.parameters.extend(parameters.iter().map(|(name, value)| ((*name).into(), value.clone())));
         Ok(report)
@@ -686,7 +834,7 @@ mod tests {
     fn every_ycsb_preset_runs_on_everything() {
         for protocol in ProtocolChoice::all() {
             for preset in YCSB_PRESETS {
-                let report = ran(&spec(small("ycsb", preset), protocol, 1000));
+                let report = ran(&spec(small("ycsb", preset), protocol.clone(), 1000));
                 assert_eq!(report.protocol, protocol.to_string());
                 assert!(report.latency_us.max >= report.latency_us.p50);
             }
@@ -701,7 +849,7 @@ mod tests {
                     groups: Granularity::Coarse,
                     index: Some(IndexKind::Ordered),
                     access: Access::MultiGet,
-                    ..spec(small("ycsb", preset), protocol, 1000)
+                    ..spec(small("ycsb", preset), protocol.clone(), 1000)
                 };
                 let report = ran(&spec);
                 assert_eq!((report.groups.as_str(), report.index.as_str()), ("coarse", "ordered"));
@@ -718,7 +866,7 @@ mod tests {
                     if workload == "queue" && updates == Updates::CommitTime {
                         continue;
                     }
-                    let spec = Spec { updates, ..spec(small(workload, "default"), protocol, 4000) };
+                    let spec = Spec { updates, ..spec(small(workload, "default"), protocol.clone(), 4000) };
                     let report = ran(&spec);
                     assert_eq!(report.consistent, Some(true), "{:?}", report.consistency);
                 }
@@ -737,7 +885,7 @@ mod tests {
                 let mut workload = WorkloadSpec::named("tpcc", "full").unwrap();
                 let WorkloadSpec::Tpcc(tpcc) = &mut workload else { panic!("tpcc was asked for") };
                 tpcc.scale = Scale { warehouses: 1, customers: 30, items: 100 };
-                let spec = Spec { updates, access, groups, ..spec(workload, protocol, 1000) };
+                let spec = Spec { updates, access, groups, ..spec(workload, protocol.clone(), 1000) };
                 let report = ran(&spec);
                 assert_eq!(report.consistent, Some(true), "{:?}", report.consistency);
             }
@@ -752,8 +900,10 @@ mod tests {
                     if workload == "scan" && index == IndexKind::Hash {
                         continue;
                     }
-                    let spec =
-                        Spec { index: Some(index), ..spec(small(workload, "default"), protocol, 4000) };
+                    let spec = Spec {
+                        index: Some(index),
+                        ..spec(small(workload, "default"), protocol.clone(), 4000)
+                    };
                     let report = ran(&spec);
                     assert_eq!(report.consistent, Some(true), "{:?}", report.consistency);
                 }
@@ -761,6 +911,27 @@ mod tests {
             let spec =
                 Spec { updates: Updates::CommitTime, ..spec(small("append", "default"), protocol, 4000) };
             assert_eq!(ran(&spec).consistent, Some(true));
+        }
+    }
+
+    #[test]
+    fn databases_that_mix_protocols_run_what_has_tables_for_them() {
+        for mix in [MIXED, "occ+tictoc", "two-phase+two-phase-wound-wait"] {
+            let mix: ProtocolChoice = mix.parse().unwrap();
+            for workload in ["append", "register", "scan"] {
+                for groups in [Granularity::Coarse, Granularity::Fine] {
+                    let workload = small(workload, "default");
+                    let report = ran(&Spec { groups, ..spec(workload, mix.clone(), 3000) });
+                    assert_eq!(report.consistent, Some(true), "{mix}: {:?}", report.consistency);
+                    assert_eq!(report.protocol, mix.to_string());
+                }
+            }
+            let mut workload = WorkloadSpec::named("tpcc", "full").unwrap();
+            let WorkloadSpec::Tpcc(tpcc) = &mut workload else { panic!("tpcc was asked for") };
+            tpcc.scale = Scale { warehouses: 1, customers: 30, items: 100 };
+            assert_eq!(ran(&spec(workload, mix.clone(), 1000)).consistent, Some(true));
+            let one_table = spec(small("bank", "default"), mix.clone(), 10).check().unwrap_err();
+            assert!(one_table.to_string().contains("one table"), "{one_table}");
         }
     }
 
@@ -800,7 +971,7 @@ mod tests {
         let mutex = report(ProtocolChoice::Mutex);
         assert!(mutex.1 > 0);
         for protocol in ProtocolChoice::all() {
-            assert_eq!(report(protocol), mutex, "{protocol}");
+            assert_eq!(report(protocol.clone()), mutex, "{protocol}");
         }
     }
 }

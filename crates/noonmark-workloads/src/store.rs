@@ -58,20 +58,71 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{ControlFlow, RangeBounds};
 
+use crate::stamp::{Stamped, WriteId};
+
 /// What can be a key of a table here: the engine's keys, ordered as values too.
 pub trait StoreKey: noonmark::Key + Ord + Send + Sync {}
 impl<T: noonmark::Key + Ord + Send + Sync> StoreKey for T {}
 
 /// What can be a row: one column group, or a tuple of up to four.
-pub trait StoreRow: noonmark::Row + Clone + Send + Sync {}
-impl<T: noonmark::Row + Clone + Send + Sync> StoreRow for T {}
+pub trait StoreRow: noonmark::Row + Clone + Send + Sync {
+    /// The row of a run that is [recorded](crate::recording): each group with the number of its write.
+    type Stamped: StoreRow;
+
+    /// The row as this write makes it.
+    fn stamped(self, id: WriteId) -> Self::Stamped;
+
+    /// The row, and which write made each of its groups; the places of groups that it has not got are 0.
+    fn unstamped(row: Self::Stamped) -> (Self, [WriteId; GROUPS_MAX]);
+}
+
+/// The most column groups that a row can have here.
+pub const GROUPS_MAX: usize = 4;
+
+impl<G: StoreGroup> StoreRow for G {
+    type Stamped = Stamped<G>;
+
+    fn stamped(self, id: WriteId) -> Stamped<G> {
+        Stamped { id, value: self }
+    }
+
+    fn unstamped(row: Stamped<G>) -> (G, [WriteId; GROUPS_MAX]) {
+        (row.value, [row.id, 0, 0, 0])
+    }
+}
+
+macro_rules! row_of_tuple {
+    ($($name:ident . $index:tt),+) => {
+        impl<$($name: StoreGroup),+> StoreRow for ($($name,)+) {
+            type Stamped = ($(Stamped<$name>,)+);
+
+            fn stamped(self, id: WriteId) -> Self::Stamped {
+                ($(Stamped { id, value: self.$index },)+)
+            }
+
+            fn unstamped(row: Self::Stamped) -> (Self, [WriteId; GROUPS_MAX]) {
+                let mut ids = [0; GROUPS_MAX];
+                $(ids[$index] = row.$index.id;)+
+                (($(row.$index.value,)+), ids)
+            }
+        }
+    };
+}
+row_of_tuple!(A.0);
+row_of_tuple!(A.0, B.1);
+row_of_tuple!(A.0, B.1, C.2);
+row_of_tuple!(A.0, B.1, C.2, D.3);
 
 /// One column group of a row. Structs become groups by [`column_group!`](crate::column_group).
 pub trait StoreGroup: noonmark::Group + noonmark::HasGroup<0, Group = Self> + Clone + Send + Sync {}
 
 /// A row that has a column group number `I`, of the type that the engine says
 /// ([`noonmark::HasGroup::Group`]).
-pub trait Part<const I: usize>: StoreRow + noonmark::HasGroup<I, Group: StoreGroup> {
+pub trait Part<const I: usize>:
+    StoreRow<Stamped = <Self as Part<I>>::StampedRow> + noonmark::HasGroup<I, Group: StoreGroup>
+{
+    /// [`StoreRow::Stamped`], which has such a group too.
+    type StampedRow: Part<I> + noonmark::HasGroup<I, Group = Stamped<<Self as noonmark::HasGroup<I>>::Group>>;
     /// The group within the row.
     fn part(&self) -> &Self::Group;
     /// The group within the row, to be changed.
@@ -79,6 +130,7 @@ pub trait Part<const I: usize>: StoreRow + noonmark::HasGroup<I, Group: StoreGro
 }
 
 impl<G: StoreGroup> Part<0> for G {
+    type StampedRow = Stamped<G>;
     #[inline(always)]
     fn part(&self) -> &G {
         self
@@ -92,6 +144,7 @@ impl<G: StoreGroup> Part<0> for G {
 macro_rules! part_of_tuple {
     ($index:tt of $($name:ident),+ is $part:ident) => {
         impl<$($name: StoreGroup),+> Part<$index> for ($($name,)+) {
+            type StampedRow = ($(Stamped<$name>,)+);
             #[inline(always)]
             fn part(&self) -> &$part {
                 &self.$index
@@ -274,7 +327,7 @@ pub trait Store: Clone + Send + Sync + Sized + 'static {
         &self,
         table: &Self::Table<K, R>,
         name: &str,
-        extract: fn(&K, &R) -> X,
+        extract: impl Fn(&K, &R) -> X + Send + Sync + 'static,
     ) -> Result<Self::Index<X, K, R>, StoreError>;
 
     /// The same of one column group, so that writing the row's other groups costs the index nothing.
@@ -282,7 +335,7 @@ pub trait Store: Clone + Send + Sync + Sized + 'static {
         &self,
         table: &Self::Table<K, R>,
         name: &str,
-        extract: fn(&K, &R::Group) -> X,
+        extract: impl Fn(&K, &R::Group) -> X + Send + Sync + 'static,
     ) -> Result<Self::Index<X, K, R>, StoreError>;
 
     /// A scope of no tables, to be added to.
@@ -296,7 +349,11 @@ pub trait Store: Clone + Send + Sync + Sized + 'static {
 
     /// Whether this failure is a conflict, so that running the transaction again may help.
     fn is_conflict(abort: &Self::Abort) -> bool;
+}
 
+/// A store with commit-time appends. Apart from [`Store`], as a recording has none: bytes at the end of a value
+/// leave no room for the number of their write.
+pub trait Appends: Store {
     /// Adds bytes at the end of a group of bytes at commit time, without reading it; the row must be there.
     fn append<K: StoreKey, R: Part<I, Group = Vec<u8>>, const I: usize>(
         tx: &mut Self::Txn<'_>,

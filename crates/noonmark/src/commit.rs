@@ -182,7 +182,13 @@ impl<H: Host> Context<H> {
         from: usize,
         time: Timestamp,
     ) -> Result<usize, Abort> {
-        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
+        let order = self.order;
+        #[cfg(feature = "planted-bugs")]
+        let order = match self.is_planted(Bug::NaiveMix) && P::KEEPS_READ_TIMES {
+            true => Some(Order::Logical),
+            false => order,
+        };
+        let asker = Asker::new(&self.shared, self.txn, order, self.deadline_ns);
         let mut to = from;
         for entry in &self.reads[from..] {
             let t = entry.table.get();

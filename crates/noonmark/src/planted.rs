@@ -2,7 +2,7 @@
 //!
 //! A checker that has never found anything may be one that cannot. Tests plant one of these, run what
 //! they run otherwise, and expect that it is found. Only with the feature `planted-bugs`, which nothing but
-//! the engine's own tests turns on; without it there is no trace of this in the program.
+//! tests turns on; without it there is no trace of this in the program.
 
 /// A way in which the engine is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,4 +13,7 @@ pub enum Bug {
     SkipLeafCheck,
     /// Values are written before their cells are locked.
     InstallBeforeLock,
+    /// In a database that mixes protocols, each table validates as if all tables were of its own: `tictoc`
+    /// tables at logical times among others that know only moments.
+    NaiveMix,
 }

@@ -163,6 +163,34 @@ impl Recorder {
         self
     }
 
+    /// The steps of all transactions, one after another.
+    pub(crate) fn ops(&self) -> &[MicroOp] {
+        &self.ops
+    }
+
+    /// The same with each step made into another, or left out. A transaction that has none left is left out too,
+    /// unless it is to be kept.
+    pub(crate) fn rewritten(
+        self,
+        keep_empty: bool,
+        mut rewrite: impl FnMut(MicroOp) -> Option<MicroOp>,
+    ) -> Recorder {
+        let mut rewritten = Recorder { attempts: Vec::new(), ops: Vec::new(), ..self };
+        let mut ops = self.ops.into_iter();
+        let mut ops_start = 0;
+        for attempt in self.attempts {
+            let steps = ops.by_ref().take(attempt.ops_end - ops_start);
+            ops_start = attempt.ops_end;
+            let before = rewritten.ops.len();
+            rewritten.ops.extend(steps.filter_map(&mut rewrite));
+            let ops_end = rewritten.ops.len();
+            if keep_empty || ops_end > before {
+                rewritten.attempts.push(Attempt { ops_end, ..attempt });
+            }
+        }
+        rewritten
+    }
+
     /// How many transactions have ended.
     #[must_use]
     pub fn attempts(&self) -> usize {

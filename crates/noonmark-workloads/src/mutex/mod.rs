@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::store::{
-    Conflicts, Counts, Failure, Part, Rows, Scope, Session, Store, StoreError, StoreKey, StoreRow, TableSpec,
-    TxnResult,
+    Appends, Conflicts, Counts, Failure, Part, Rows, Scope, Session, Store, StoreError, StoreKey, StoreRow,
+    TableSpec, TxnResult,
 };
 use index::{Entries, Extract};
 use table::LockedTable;
@@ -174,7 +174,7 @@ impl Store for MutexStore {
         &self,
         table: &MutexTable<K, R>,
         name: &str,
-        extract: fn(&K, &R) -> X,
+        extract: impl Fn(&K, &R) -> X + Send + Sync + 'static,
     ) -> Result<MutexIndex<X, K, R>, StoreError> {
         self.add_index(table, name, Box::new(extract))
     }
@@ -183,7 +183,7 @@ impl Store for MutexStore {
         &self,
         table: &MutexTable<K, R>,
         name: &str,
-        extract: fn(&K, &R::Group) -> X,
+        extract: impl Fn(&K, &R::Group) -> X + Send + Sync + 'static,
     ) -> Result<MutexIndex<X, K, R>, StoreError> {
         self.add_index(table, name, Box::new(move |key, row: &R| extract(key, row.part())))
     }
@@ -203,7 +203,9 @@ impl Store for MutexStore {
     fn is_conflict(_: &MutexAbort) -> bool {
         false
     }
+}
 
+impl Appends for MutexStore {
     #[inline]
     fn append<K: StoreKey, R: Part<I, Group = Vec<u8>>, const I: usize>(
         tx: &mut MutexTxn<'_>,

@@ -3,8 +3,10 @@
 //! A few hot keys, so that nearly every two transactions meet; each retired for a fresh one after some sixty
 //! writes, so that lists stay short, and rows are inserted all the time; reads before writes, so that the order
 //! of a register's versions can be told from what was read; some transactions that call themselves off; deletes,
-//! often followed by another insert of the same key; and now and then a worker gives its processor away in the middle of a transaction, which is what
-//! makes transactions overlap where workers outnumber cores.
+//! often followed by another insert of the same key; and now and then a
+//! worker gives its processor away in the middle of a transaction, which is what
+//! makes transactions overlap where workers outnumber cores. The keys are spread over as many tables as the run
+//! mixes protocols, two of them to a row, each in a column group of its own: see `keys.rs`.
 //!
 //! What is recorded is what a user of the database would see: the values that the engine returned in the attempt
 //! that ended the call. Attempts that the engine ran again unseen are not recorded; a call that ends without
@@ -17,25 +19,26 @@
 //! |---|---|---|---|
 //! | read | the list | the register | the register |
 //! | write | one more value at the end | a new value | a new value |
-//! | delete | – | one write in seven | one write in four or five |
+//! | delete (of the row: of two keys) | – | one write in seven | one write in four or five |
 //! | scan | – | – | the registers around a key |
 //!
 //! What it does not do: judge (that is [`crate::check`]), or run long: a history is kept in memory, some hundred
 //! bytes a step, so it ends after so many transactions.
 
+mod keys;
 mod steps;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::bank::Updates;
-use crate::check::{self, Verdict};
-use crate::history::{History, HistoryWriter, Outcome, Process, Recorder, merge_recorders};
+use crate::history::{Outcome, Process, Recorder};
 use crate::random::Random;
-use crate::store::{Failure, IndexKind, Scope, Session, Store, Table, TableSpec, TxnResult};
+use crate::store::{Appends, Failure, Granularity, IndexKind, Session, Store, TxnResult};
+use crate::verdict;
 use crate::workload::{Condition, Ring, RunError, Seat, Share, Workload};
+use keys::Keys;
 use steps::{Drawn, Step, StepKind};
 
 /// Which of the three it is.
@@ -65,6 +68,8 @@ impl Kind {
 pub struct RecordedSpec {
     /// Which of the three.
     pub kind: Kind,
+    /// Tables that the keys are spread over.
+    pub tables: usize,
     /// Keys in use at a time.
     pub hot_keys: u64,
     /// Writes after which a key is retired.
@@ -91,6 +96,7 @@ impl RecordedSpec {
     pub fn new(kind: Kind) -> Self {
         RecordedSpec {
             kind,
+            tables: 1,
             hot_keys: 5,
             writes_per_key: 60,
             steps_max: 5,
@@ -106,6 +112,9 @@ impl RecordedSpec {
     /// That the settings go together.
     pub fn check(&self) -> Result<(), RunError> {
         let wrong = |what: String| Err(RunError::Setting(what));
+        if self.tables == 0 || self.tables > 1000 {
+            return wrong(format!("1 to 1000 tables are wanted, not {}", self.tables));
+        }
         if self.hot_keys == 0 || self.hot_keys > 10_000 {
             return wrong(format!("1 to 10000 hot keys are wanted, not {}", self.hot_keys));
         }
@@ -138,10 +147,10 @@ pub struct RecordedWorker {
     steps: Vec<Step>,
 }
 
-/// The tables: lists or registers.
-enum Rows<S: Store> {
-    Lists { table: S::Table<u64, Vec<u8>>, list: S::Group<u64, Vec<u8>, 0> },
-    Registers { table: S::Table<u64, i64> },
+/// What the keys hold: lists or registers.
+enum Held<S: Store> {
+    Lists(Keys<S, Vec<u8>>),
+    Registers(Keys<S, i64>),
 }
 
 /// A hot slot's own cache lines.
@@ -154,33 +163,36 @@ struct Slot {
 /// A recorded workload on a store.
 pub struct Recorded<S: Store> {
     spec: RecordedSpec,
-    rows: Rows<S>,
+    held: Held<S>,
     scope: S::Scope,
     slots: Vec<Slot>,
 }
 
 impl<S: Store> Recorded<S> {
-    /// Makes its table. Scans want an ordered index.
-    pub fn new(store: &S, spec: RecordedSpec, index: IndexKind) -> Result<Self, RunError> {
+    /// Makes its tables. Scans want an ordered index.
+    pub fn new(
+        store: &S,
+        spec: RecordedSpec,
+        index: IndexKind,
+        granularity: Granularity,
+    ) -> Result<Self, RunError> {
         spec.check()?;
         if spec.kind == Kind::Scan && index == IndexKind::Hash {
             return Err(RunError::Setting("a hash index has no order to scan: take an ordered one".into()));
         }
-        let table = TableSpec::new(spec.kind.name()).index(index);
-        let (rows, scope) = match spec.kind {
+        let (name, tables) = (spec.kind.name(), spec.tables);
+        let (held, scope) = match spec.kind {
             Kind::Append => {
-                let table = store.table::<u64, Vec<u8>>(&table)?;
-                let scope = store.scope().writes::<u64, Vec<u8>>(&table);
-                (Rows::Lists { list: store.group(&table), table }, scope)
+                let (keys, scope) = Keys::new(store, name, tables, index, granularity)?;
+                (Held::Lists(keys), scope)
             }
             Kind::Register | Kind::Scan => {
-                let table = store.table::<u64, i64>(&table)?;
-                let scope = store.scope().writes::<u64, i64>(&table);
-                (Rows::Registers { table }, scope)
+                let (keys, scope) = Keys::new(store, name, tables, index, granularity)?;
+                (Held::Registers(keys), scope)
             }
         };
         let slots = (0..spec.hot_keys).map(|_| Slot { writes: AtomicU64::new(0) }).collect();
-        Ok(Recorded { spec, rows, scope, slots })
+        Ok(Recorded { spec, held, scope, slots })
     }
 
     /// The key that stands in a slot after so many writes.
@@ -222,7 +234,7 @@ impl<S: Store> Recorded<S> {
     }
 }
 
-impl<S: Store> Workload<S> for Recorded<S> {
+impl<S: Appends> Workload<S> for Recorded<S> {
     type Worker = RecordedWorker;
 
     fn rows(&self) -> u64 {
@@ -234,9 +246,13 @@ impl<S: Store> Workload<S> for Recorded<S> {
     }
 
     fn load(&self, session: &mut S::Session, share: Share, loaded: &dyn Fn(u64)) -> Result<(), RunError> {
-        let Rows::Lists { table, .. } = &self.rows else { return Ok(()) };
+        let Held::Lists(keys) = &self.held else { return Ok(()) };
         for key in share.of(Workload::<S>::rows(self)) {
-            let made = session.run(&self.scope, |tx| Ok(table.insert(tx, &key, Vec::new())?));
+            // A row is made for the first of its two keys.
+            if keys.sibling(key) < key {
+                continue;
+            }
+            let made = session.run(&self.scope, |tx| Ok(keys.insert(tx, key, Vec::new())?));
             made.map_err(|failure| RunError::transaction("making lists", failure))?;
             loaded(1);
         }
@@ -262,12 +278,12 @@ impl<S: Store> Workload<S> for Recorded<S> {
                 if drawn.yields_before(at) {
                     std::thread::yield_now();
                 }
-                match &self.rows {
-                    Rows::Lists { table, list } => {
-                        let commit_time = self.spec.updates == Updates::CommitTime && step.key < LISTS_MADE;
-                        steps::list_step::<S>(tx, table, commit_time.then_some(list), step, recorder)?;
+                match &self.held {
+                    Held::Lists(keys) => {
+                        let at_commit = self.spec.updates == Updates::CommitTime && step.key < LISTS_MADE;
+                        steps::list_step::<S>(tx, keys, at_commit, step, recorder)?;
                     }
-                    Rows::Registers { table } => steps::register_step::<S>(tx, table, step, recorder)?,
+                    Held::Registers(keys) => steps::register_step::<S>(tx, keys, step, recorder)?,
                 }
             }
             if drawn.rolls_back { Err(Failure::Rollback) } else { Ok(()) }
@@ -282,34 +298,8 @@ impl<S: Store> Workload<S> for Recorded<S> {
         _session: &mut S::Session,
         workers: &mut Vec<RecordedWorker>,
     ) -> Result<Vec<Condition>, RunError> {
-        let recorders = workers.drain(..).map(|worker| worker.recorder);
-        let path = self.spec.history.clone().unwrap_or_default();
-        let failed = |source: std::io::Error| RunError::History { path: path.clone(), source };
-        let text = merge_recorders(recorders, HistoryWriter::new(Vec::new())).map_err(failed)?;
-        if self.spec.history.is_some() {
-            let mut file = std::fs::File::create(&path).map_err(failed)?;
-            file.write_all(&text).map_err(failed)?;
-        }
-        if text.is_empty() {
-            return Ok(Vec::new());
-        }
-        let history = History::read(text.as_slice())
-            .map_err(|error| RunError::transaction("reading the recorded history", error))?;
-        drop(text);
-        let options = check::Options { session: true, strict: self.spec.strict };
-        let report = check::check(&history, &options);
-        let order = if self.spec.strict { "real time" } else { "each session" };
-        let counts = format!("{} committed, {} failed", report.ok, report.fail);
-        let verdict = match report.verdict {
-            Verdict::Violated => format!("the history is not serializable in the order of {order}: {report}"),
-            Verdict::Proved => {
-                format!("the history is serializable in the order of {order} ({counts}; an order was found)")
-            }
-            Verdict::Undecided => {
-                format!("the history shows no anomaly in the order of {order} ({counts}; no order was found)")
-            }
-        };
-        Ok(vec![Condition::that(report.is_ok(), verdict)])
+        let recorders = workers.drain(..).map(|worker| worker.recorder).collect();
+        Ok(verdict::of(recorders, self.spec.history.as_deref(), self.spec.strict)?.into_iter().collect())
     }
 }
 
@@ -350,6 +340,7 @@ fn draw_steps(spec: &RecordedSpec, random: &mut Random) -> Vec<(u16, StepKind)> 
 mod tests {
     use super::*;
     use crate::driver::{Length, Plan, drive};
+    use crate::history::History;
     use crate::mutex::MutexStore;
 
     fn plan(transactions: u64) -> Plan {
@@ -365,7 +356,7 @@ mod tests {
 
     fn run(spec: RecordedSpec) -> Vec<Condition> {
         let store = MutexStore::new();
-        let workload = Recorded::new(&store, spec, IndexKind::Ordered).unwrap();
+        let workload = Recorded::new(&store, spec, IndexKind::Ordered, Granularity::Fine).unwrap();
         let measured = drive(&store, &workload, &plan(6000), &mut |_| {}).unwrap();
         assert!(measured.user_rollbacks > 0);
         assert_eq!(measured.committed + measured.user_rollbacks, 6000);
@@ -375,9 +366,11 @@ mod tests {
     #[test]
     fn histories_of_the_locked_map_are_strictly_serializable() {
         for kind in [Kind::Append, Kind::Register, Kind::Scan] {
-            let conditions = run(RecordedSpec { strict: true, ..RecordedSpec::new(kind) });
-            assert!(conditions[0].holds, "{}", conditions[0].words);
-            assert!(conditions[0].words.contains("an order was found"), "{}", conditions[0].words);
+            for tables in [1, 3] {
+                let conditions = run(RecordedSpec { strict: true, tables, ..RecordedSpec::new(kind) });
+                assert!(conditions[0].holds, "{}", conditions[0].words);
+                assert!(conditions[0].words.contains("an order was found"), "{}", conditions[0].words);
+            }
         }
         let spec = RecordedSpec { updates: Updates::CommitTime, ..RecordedSpec::new(Kind::Append) };
         let conditions = run(spec);
@@ -412,7 +405,8 @@ mod tests {
         // an engine had done so.
         use crate::history::{Key, MicroOp, Value};
         let store = MutexStore::new();
-        let workload = Recorded::new(&store, RecordedSpec::new(Kind::Append), IndexKind::Ordered).unwrap();
+        let spec = RecordedSpec::new(Kind::Append);
+        let workload = Recorded::new(&store, spec, IndexKind::Ordered, Granularity::Fine).unwrap();
         let worker = |process: u64, value: i64| {
             let mut recorder = Recorder::new(Process(process), "txn");
             recorder.begin(1);

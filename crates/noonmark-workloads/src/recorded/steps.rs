@@ -1,11 +1,10 @@
 //! The steps of a recorded transaction: drawn, run, and recorded.
 
-use std::ops::ControlFlow;
-
+use super::keys::Keys;
 use super::{RecordedSpec, draw_steps};
 use crate::history::{Key, MicroOp, Recorder, Value};
 use crate::random::Random;
-use crate::store::{Rows, Scan, Store, Table, TxnResult};
+use crate::store::{Appends, Store, TxnResult};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepKind {
@@ -62,73 +61,100 @@ fn values(bytes: &[u8]) -> Vec<Value> {
     values
 }
 
-/// Runs a step on lists. With a group handle, appends are done at commit time.
-pub(super) fn list_step<S: Store>(
+/// Runs a step on lists, appending at commit time where that is asked for.
+pub(super) fn list_step<S: Appends>(
     tx: &mut S::Txn<'_>,
-    table: &S::Table<u64, Vec<u8>>,
-    at_commit: Option<&S::Group<u64, Vec<u8>, 0>>,
+    keys: &Keys<S, Vec<u8>>,
+    at_commit: bool,
     step: &Step,
     recorder: &mut Recorder,
 ) -> TxnResult<S, ()> {
     let key = Key(step.key as i64);
     if step.kind == StepKind::Read {
-        let list = table.get(tx, &step.key)?.map_or_else(Vec::new, |bytes| values(&bytes));
+        let list = keys.get(tx, step.key)?.map_or_else(Vec::new, |bytes| values(&bytes));
         recorder.op(MicroOp::ReadList { key, list: Some(list) });
         return Ok(());
     }
     recorder.op(MicroOp::Append { key, value: Value(step.value) });
     let bytes = step.value.to_le_bytes();
-    if let Some(group) = at_commit {
-        S::append(tx, group, &step.key, &bytes)?;
-    } else if table.get(tx, &step.key)?.is_some() {
-        table.update(tx, &step.key, |list| list.extend_from_slice(&bytes))?;
-    } else if !table.insert(tx, &step.key, bytes.to_vec())? {
-        // Absent a moment ago: only a transaction that cannot commit comes here.
-        table.update(tx, &step.key, |list| list.extend_from_slice(&bytes))?;
+    if at_commit {
+        keys.append(tx, step.key, &bytes)?;
+    } else if keys.get(tx, step.key)?.is_some() || !keys.insert(tx, step.key, bytes.to_vec())? {
+        // Absent a moment ago, and then not: only a transaction that cannot commit comes here that way.
+        keys.update(tx, step.key, |list| list.extend_from_slice(&bytes))?;
     }
     Ok(())
+}
+
+/// What a register holds that is there for its sibling's sake only: as good as absent.
+const NOTHING: i64 = 0;
+
+/// Reads a register.
+fn read<S: Store>(
+    tx: &mut S::Txn<'_>,
+    keys: &Keys<S, i64>,
+    key: u64,
+    recorder: &mut Recorder,
+) -> TxnResult<S, Option<i64>> {
+    let value = keys.get(tx, key)?.filter(|&value| value != NOTHING);
+    recorder.op(MicroOp::ReadRegister { key: Key(key as i64), value: value.map(Value) });
+    Ok(value)
 }
 
 /// Runs a step on registers. Writes take turns among the ways to write, by their value.
 pub(super) fn register_step<S: Store>(
     tx: &mut S::Txn<'_>,
-    table: &S::Table<u64, i64>,
+    keys: &Keys<S, i64>,
     step: &Step,
     recorder: &mut Recorder,
 ) -> TxnResult<S, ()> {
-    let key = Key(step.key as i64);
-    match step.kind {
+    let &Step { kind, key, value } = step;
+    match kind {
         StepKind::Read => {
-            let value = table.get(tx, &step.key)?.map(Value);
-            recorder.op(MicroOp::ReadRegister { key, value });
+            read::<S>(tx, keys, key, recorder)?;
         }
         StepKind::Write => {
-            recorder.op(MicroOp::Write { key, value: Some(Value(step.value)) });
-            let written = match step.value % 4 {
-                0 => table.insert(tx, &step.key, step.value)?,
-                1 => table.write(tx, &step.key, step.value)?,
-                2 if table.get(tx, &step.key)?.is_some() => {
-                    table.update(tx, &step.key, |value| *value = step.value)?;
+            // An upsert writes the whole row: what the sibling holds, it is to hold on.
+            let sibling = match value % 4 {
+                3 => Some(read::<S>(tx, keys, keys.sibling(key), recorder)?),
+                _ => None,
+            };
+            recorder.op(MicroOp::Write { key: Key(key as i64), value: Some(Value(value)) });
+            let written = match value % 4 {
+                0 => keys.insert(tx, key, value)?,
+                1 if keys.get(tx, key)?.is_some() => {
+                    keys.update(tx, key, |held| *held = value)?;
                     true
                 }
                 _ => false,
             };
-            if !written {
-                table.upsert(tx, &step.key, step.value)?;
+            if let Some(sibling) = sibling {
+                keys.upsert(tx, key, value, sibling.unwrap_or(NOTHING))?;
+            } else if !written && !keys.write(tx, key, value)? && !keys.insert(tx, key, value)? {
+                // Absent a moment ago, and then not: only a transaction that cannot commit comes here.
+                keys.upsert(tx, key, value, NOTHING)?;
             }
         }
         StepKind::Delete => {
-            recorder.op(MicroOp::Write { key, value: None });
-            table.delete(tx, &step.key)?;
+            // The row goes, and the sibling with it.
+            let sibling = keys.sibling(key);
+            let held = read::<S>(tx, keys, sibling, recorder)?;
+            recorder.op(MicroOp::Write { key: Key(key as i64), value: None });
+            if held.is_some() {
+                recorder.op(MicroOp::Write { key: Key(sibling as i64), value: None });
+            }
+            keys.delete(tx, key)?;
         }
         StepKind::Scan => {
             // The slots that lie around the key, and some keys that are retired or yet to come.
-            let (low, high) = (step.key.saturating_sub(4), step.key + 4);
+            let (low, high) = (key.saturating_sub(4), key + 4);
             let mut found = Vec::new();
-            table.range(tx, low..=high, Scan::ALL, |key, value| {
-                found.push((Key(key as i64), Value(value)));
-                ControlFlow::Continue(())
+            keys.scan(tx, low, high, |key, value| {
+                if value != NOTHING {
+                    found.push((Key(key as i64), Value(value)));
+                }
             })?;
+            found.sort_unstable();
             let (low, high) = (Key(low as i64), Key(high as i64));
             recorder.op(MicroOp::Scan { low, high, found: Some(found) });
         }

@@ -68,6 +68,8 @@ pub type StockKey = (u16, u32);
 
 /// What ten of a hundred items and stocks say somewhere in their data.
 pub const ORIGINAL: &[u8; 8] = b"ORIGINAL";
+/// How many tables there are.
+pub const TABLES: usize = 9;
 /// Districts in a warehouse [TPC-C 1.2.1].
 pub const DISTRICTS: u8 = 10;
 /// The most lines that an order may have [TPC-C 2.4.1.3].

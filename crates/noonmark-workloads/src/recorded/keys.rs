@@ -1,0 +1,204 @@
+//! Where the keys of a recorded workload live.
+//!
+//! Keys take the tables in turn, so that a few neighbouring keys, which are hot together, are of several tables,
+//! and of several protocols in a database that mixes them. Within a table two keys share a row, each in a column
+//! group of its own: with fine timestamps they do not meet, with coarse ones they do.
+//!
+//! ```text
+//! two tables:   table 0                table 1
+//!               row 0: key 0 | key 2   row 0: key 1 | key 3
+//!               row 1: key 4 | key 6   row 1: key 5 | key 7
+//! ```
+//!
+//! A key whose row is there for the other key's sake holds nothing: the empty list, or 0 for a register.
+//!
+//! What it does not do: record.
+
+use std::ops::ControlFlow;
+
+use crate::store::{
+    Appends, Granularity, IndexKind, Rows, Scan, Scope, Store, StoreError, StoreGroup, Table, TableSpec,
+};
+
+/// A table and its two column groups.
+struct Columns<S: Store, G: StoreGroup> {
+    rows: S::Table<u64, (G, G)>,
+    first: S::Group<u64, (G, G), 0>,
+    second: S::Group<u64, (G, G), 1>,
+}
+
+/// Calls the same method on the handle of the column group that a key is in.
+macro_rules! on_group {
+    ($self:ident, $key:expr, ($group:ident, $row:ident) => $call:expr) => {{
+        let (columns, row, second) = $self.place($key);
+        let $row = &row;
+        if second {
+            let $group = &columns.second;
+            $call
+        } else {
+            let $group = &columns.first;
+            $call
+        }
+    }};
+}
+
+/// The tables that hold the keys; `G` is a list or a register.
+pub(super) struct Keys<S: Store, G: StoreGroup> {
+    tables: Vec<Columns<S, G>>,
+}
+
+impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
+    /// Makes so many tables, at least one; also answers the scope of a transaction on all of them.
+    pub(super) fn new(
+        store: &S,
+        name: &str,
+        tables: usize,
+        index: IndexKind,
+        granularity: Granularity,
+    ) -> Result<(Self, S::Scope), StoreError> {
+        let mut scope = store.scope();
+        let mut made = Vec::new();
+        for number in 0..tables.max(1) {
+            let name = if tables > 1 { format!("{name} {number}") } else { name.to_owned() };
+            let spec = TableSpec::new(name).index(index).granularity(granularity);
+            let rows = store.table::<u64, (G, G)>(&spec)?;
+            scope = scope.writes::<u64, (G, G)>(&rows);
+            made.push(Columns { first: store.group(&rows), second: store.group(&rows), rows });
+        }
+        Ok((Keys { tables: made }, scope))
+    }
+
+    fn count(&self) -> u64 {
+        self.tables.len() as u64
+    }
+
+    /// The table and the row of a key, and whether it is in the second group.
+    fn place(&self, key: u64) -> (&Columns<S, G>, u64, bool) {
+        let within = key / self.count();
+        (&self.tables[(key % self.count()) as usize], within / 2, within % 2 == 1)
+    }
+
+    /// The key that shares a row with this one.
+    pub(super) fn sibling(&self, key: u64) -> u64 {
+        if self.place(key).2 { key - self.count() } else { key + self.count() }
+    }
+
+    /// The row of a key, with what it holds and what its sibling does.
+    fn row(&self, key: u64, own: G, sibling: G) -> (G, G) {
+        if self.place(key).2 { (sibling, own) } else { (own, sibling) }
+    }
+
+    /// What a key holds; `None` if it has no row.
+    pub(super) fn get(&self, tx: &mut S::Txn<'_>, key: u64) -> Result<Option<G>, S::Abort> {
+        on_group!(self, key, (group, row) => group.get(tx, row))
+    }
+
+    /// Overwrites what a key holds, without reading; `false` if it has no row.
+    pub(super) fn write(&self, tx: &mut S::Txn<'_>, key: u64, value: G) -> Result<bool, S::Abort> {
+        on_group!(self, key, (group, row) => group.write(tx, row, value))
+    }
+
+    /// Reads and changes what a key holds, which must have a row.
+    pub(super) fn update(
+        &self,
+        tx: &mut S::Txn<'_>,
+        key: u64,
+        change: impl FnOnce(&mut G),
+    ) -> Result<(), S::Abort> {
+        on_group!(self, key, (group, row) => group.update(tx, row, change))
+    }
+
+    /// Makes the row of a key, its sibling holding nothing; `false` if there is one.
+    pub(super) fn insert(&self, tx: &mut S::Txn<'_>, key: u64, value: G) -> Result<bool, S::Abort> {
+        let (columns, row, _) = self.place(key);
+        columns.rows.insert(tx, &row, self.row(key, value, G::default()))
+    }
+
+    /// Makes or overwrites the row of a key.
+    pub(super) fn upsert(&self, tx: &mut S::Txn<'_>, key: u64, value: G, sibling: G) -> Result<(), S::Abort> {
+        let (columns, row, _) = self.place(key);
+        columns.rows.upsert(tx, &row, self.row(key, value, sibling))
+    }
+
+    /// Deletes the row of a key, and with it what its sibling holds.
+    pub(super) fn delete(&self, tx: &mut S::Txn<'_>, key: u64) -> Result<bool, S::Abort> {
+        let (columns, row, _) = self.place(key);
+        columns.rows.delete(tx, &row)
+    }
+
+    /// Reads all keys from `low` to `high` that have a row, table by table.
+    pub(super) fn scan(
+        &self,
+        tx: &mut S::Txn<'_>,
+        low: u64,
+        high: u64,
+        mut each: impl FnMut(u64, G),
+    ) -> Result<(), S::Abort> {
+        for (number, columns) in (0..).zip(&self.tables) {
+            let Some(last) = high.checked_sub(number) else { break };
+            let first = low.saturating_sub(number).div_ceil(self.count());
+            let rows = first / 2..=last / self.count() / 2;
+            columns.rows.range(tx, rows, Scan::ALL, |row, (first, second)| {
+                for (within, value) in [(2 * row, first), (2 * row + 1, second)] {
+                    let key = within * self.count() + number;
+                    if (low..=high).contains(&key) {
+                        each(key, value);
+                    }
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: Appends> Keys<S, Vec<u8>> {
+    /// Adds bytes to what a key holds at commit time, without reading it; it must have a row.
+    pub(super) fn append(&self, tx: &mut S::Txn<'_>, key: u64, bytes: &[u8]) -> Result<(), S::Abort> {
+        let (columns, row, second) = self.place(key);
+        if second {
+            S::append(tx, &columns.second, &row, bytes)
+        } else {
+            S::append(tx, &columns.first, &row, bytes)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutex::MutexStore;
+    use crate::store::Session;
+
+    #[test]
+    fn every_key_has_a_place_of_its_own_and_scans_find_it() {
+        for tables in [1, 2, 3, 7] {
+            let store = MutexStore::new();
+            let made = Keys::<_, i64>::new(&store, "keys", tables, IndexKind::Ordered, Granularity::Fine);
+            let (keys, scope) = made.unwrap();
+            let mut session = store.session().unwrap();
+            session
+                .run(&scope, |tx| {
+                    for key in 0..50 {
+                        assert_eq!(keys.sibling(keys.sibling(key)), key);
+                        if !keys.write(tx, key, key as i64 + 1)? {
+                            assert!(keys.insert(tx, key, key as i64 + 1)?);
+                        }
+                    }
+                    for (low, high) in [(0, 49), (3, 3), (7, 20), (0, 0), (48, 60)] {
+                        let mut found = Vec::new();
+                        keys.scan(tx, low, high, |key, value| found.push((key, value)))?;
+                        found.retain(|(_, value)| *value != 0);
+                        found.sort_unstable();
+                        let expected: Vec<(u64, i64)> =
+                            (low..=high.min(49)).map(|key| (key, key as i64 + 1)).collect();
+                        assert_eq!(found, expected, "{tables} tables, {low} to {high}");
+                    }
+                    assert!(keys.delete(tx, 9)?);
+                    assert_eq!((keys.get(tx, 9)?, keys.get(tx, keys.sibling(9))?), (None, None));
+                    Ok(())
+                })
+                .unwrap();
+        }
+    }
+}
