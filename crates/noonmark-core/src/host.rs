@@ -61,7 +61,9 @@ pub trait Host: Send + Sync + 'static {
     /// Sleeps for about this long.
     fn sleep_ns(&self, duration_ns: u64);
 
-    /// A small number that tends to be the same for the same caller, to look for a free slot from.
+    /// A small number: the same for the same caller as long as it does not move to another thread, and not
+    /// that of another who runs at the same time. To look for a free slot from, and to know whether a
+    /// transaction begins in the midst of another of the same caller.
     fn caller_hint(&self) -> usize;
 }
 
@@ -174,9 +176,10 @@ impl Host for Threads {
     }
 
     fn caller_hint(&self) -> usize {
+        // The standard library's: no part of what a model checker looks at.
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        std::thread_local! {
+        crate::sync::thread_local! {
             static HINT: usize = NEXT.fetch_add(1, Ordering::Relaxed);
         }
         HINT.try_with(|hint| *hint).unwrap_or(0)

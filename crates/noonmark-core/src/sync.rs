@@ -19,6 +19,7 @@ mod chosen {
     pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub use std::sync::{Condvar, Mutex};
     pub use std::thread;
+    pub use std::thread_local;
 }
 
 #[cfg(loom)]
@@ -30,6 +31,7 @@ mod chosen {
     pub use loom::sync::atomic::{Ordering, fence};
     pub use loom::sync::{Condvar, Mutex};
     pub use loom::thread;
+    pub use loom::thread_local;
 }
 
 #[cfg(all(shuttle, not(loom)))]
@@ -40,6 +42,7 @@ mod chosen {
     pub use shuttle::hint::spin_loop;
     pub use shuttle::sync::{Condvar, Mutex};
     pub use shuttle::thread;
+    pub use shuttle::thread_local;
 }
 
 pub use chosen::*;

@@ -253,7 +253,9 @@ impl fmt::Display for Abort {
             }
             AbortKind::EndOfTime => "logical time is at its end; nothing was applied",
         };
-        f.write_str(ending)?;
+        // One that did not get as far as a table has nothing to say before it.
+        let said = inner.table.is_some() || inner.cause.is_some();
+        f.write_str(if said { ending } else { ending.trim_start_matches("; ") })?;
         if inner.attempts > 1 {
             write!(f, " (after {} attempts)", inner.attempts)?;
         }

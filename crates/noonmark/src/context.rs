@@ -6,6 +6,7 @@
 
 use crate::abort::{Abort, AbortKind, Cause, Inner};
 use crate::database::Shared;
+use crate::gate::Passed;
 use crate::index::{NodeChange, NodeSeen};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
 use crate::record::RecordPtr;
@@ -146,9 +147,10 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// Begins an attempt.
+    /// Begins an attempt; false if its deadline has passed at the gate.
     #[inline]
-    pub(crate) fn begin(&mut self) {
+    #[must_use]
+    pub(crate) fn begin(&mut self) -> bool {
         if self.active {
             // The one before was forgotten instead of dropped.
             self.roll_back();
@@ -163,13 +165,14 @@ impl<H: Host> Context<H> {
         }
         self.txn = self.txn.next();
         self.start();
-        if self.shared.gate.is_closed() {
-            self.stand_in_line();
+        if self.shared.gate.is_closed() && !self.stand_in_line() {
+            return false;
         }
         self.active = true;
         self.failed = false;
         self.conflicted = false;
         self.read_bound = Timestamp::ZERO;
+        true
     }
 
     /// Says that a transaction runs here, and pins it.
@@ -186,16 +189,27 @@ impl<H: Host> Context<H> {
         self.shared.epochs.unpin(self.slot);
     }
 
-    /// Somebody is at the gate: waits outside, or, if it is this one's turn, until it is alone.
+    /// Somebody is at the gate: waits outside, or, if it is this one's turn, until it is alone. False if
+    /// the deadline has passed meanwhile.
     #[cold]
-    fn stand_in_line(&mut self) {
+    fn stand_in_line(&mut self) -> bool {
         let shared = &*self.shared;
-        self.stop();
-        shared.gate.pass(self.slot, &shared.host, &shared.room);
-        if shared.gate.is_first(self.slot) {
-            shared.gate.wait_until_alone(self.slot, &shared.host, &shared.slots);
+        loop {
+            self.stop();
+            match shared.gate.pass(self.slot, &shared.host, &shared.slots, &shared.room, self.deadline_ns) {
+                Passed::Late => return false,
+                Passed::Through => {
+                    self.start();
+                    return true;
+                }
+                Passed::Outside { patient } => {
+                    self.start();
+                    if shared.gate.lets_in(patient) {
+                        return true;
+                    }
+                }
+            }
         }
-        self.start();
     }
 
     /// Before each operation: may the transaction use this table, and go on at all?

@@ -20,8 +20,8 @@ pub struct Policy {
     pub backoff_max: Duration,
     /// After this many failed attempts no other transaction begins a new attempt until this one has
     /// committed: it waits for those under way to end, and then runs alone, so that it commits with the
-    /// next attempt. (A transaction that somebody keeps open for more than 0.1 s is not waited for.)
-    /// `None`: no escape.
+    /// next attempt. (A transaction that was begun by hand and is kept open for more than 0.1 s is not
+    /// waited for, nor is any other for more than 10 s.) `None`: no escape.
     pub escape_after: Option<u32>,
 }
 

@@ -139,9 +139,13 @@ impl<H: Host> Session<H> {
         context.deadline_ns = policy.deadline.map(|d| context.shared.host.now_ns().saturating_add(nanos(d)));
         let mut attempts = 0;
         let mut pass = None;
+        let mut last = None;
         loop {
+            if !context.begin() {
+                let error = last.unwrap_or_else(|| Abort::plain(AbortKind::Deadline).into());
+                return Err(finish(error, attempts, Some(AbortKind::Deadline)));
+            }
             attempts += 1;
-            context.begin();
             let mut tx = Transaction::new(context);
             let answer = body(&mut tx);
             let error = match tx.conclude(answer) {
@@ -178,6 +182,7 @@ impl<H: Host> Session<H> {
                     context.shared.host.sleep_ns(pause_ns);
                 }
             }
+            last = Some(error);
         }
     }
 
@@ -189,7 +194,8 @@ impl<H: Host> Session<H> {
         self.context.age = None;
         self.context.deadline_ns = None;
         self.context.shared.slots.get(self.context.slot).set_open_ended(true);
-        self.context.begin();
+        let begun = self.context.begin();
+        debug_assert!(begun, "there is no deadline");
         Transaction::new(&mut self.context)
     }
 
@@ -213,7 +219,7 @@ struct Pass<H: Host> {
 
 impl<H: Host> Drop for Pass<H> {
     fn drop(&mut self) {
-        self.shared.gate.leave(self.slot, &self.shared.room);
+        self.shared.gate.leave(self.slot, &self.shared.slots, &self.shared.room);
     }
 }
 

@@ -109,6 +109,10 @@ impl Play {
                             Txn { session: thread, steps, committed, time: None, began, ended: now(&clock) };
                         ended.lock().unwrap().push(txn);
                     }
+                    // Whoever comes to the gate is alone behind it.
+                    let most = policy.escape_after.map_or(u64::MAX, |after| u64::from(after) + 1);
+                    let attempts = session.statistics().attempts_max;
+                    assert!(attempts <= most, "{attempts} attempts");
                 })
             })
             .collect();
