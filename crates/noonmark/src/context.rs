@@ -2,7 +2,7 @@
 //!
 //! A session owns one [`Context`] and uses it for one transaction after another, so that a
 //! transaction allocates nothing once the buffers have grown. What the operations do is in
-//! [`crate::operations`], [`crate::scan`] and [`crate::commit`]; here is what they share.
+//! [`crate::operations`], [`crate::cells`], [`crate::scan`] and [`crate::commit`]; here is what they share.
 
 use crate::abort::{Abort, AbortKind, Cause, Inner};
 use crate::database::Shared;

@@ -114,6 +114,7 @@
 //! Write to disk, keep old versions, evict rows, drop tables, or lend references to values.
 
 mod abort;
+mod cells;
 mod commit;
 mod conflicts;
 mod context;

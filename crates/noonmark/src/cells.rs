@@ -1,0 +1,478 @@
+//! What an operation does to the cells of a record that it has found: reads them, gets the right to write
+//! them, and keeps what this transaction itself makes of them in its write set.
+//!
+//! Which groups it is about is told as the number of the first one and their sizes. The typed callers know the
+//! sizes when the program is compiled, so that copying and decoding become straight code; the few others look
+//! them up in the table.
+//!
+//! A cell that this transaction writes is read from the write set. Of such a cell, what was read before is in
+//! the entry's image, and a group that was not is read when it is asked for ([`Context::settle_group`]), at the
+//! version that the entry has seen.
+
+use crate::abort::AbortKind;
+use crate::context::{Asker, Context, Stop, ask};
+use crate::group::{GROUPS_MAX, Size, words_of};
+use crate::protocol::{Conflict, CopyValue, Hold, Place, Rules, What, with_protocol};
+use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes, load_words};
+use crate::table::TableRef;
+use crate::write_set::{Effect, WriteEntry, group_bits};
+use noonmark_core::Host;
+use noonmark_core::sync::Ordering;
+
+/// Copies the words of neighbouring groups, from `first` on, of these sizes, into `row`.
+struct CopyGroups<'a> {
+    record: RecordPtr,
+    layout: &'a Layout,
+    first: usize,
+    sizes: &'a [Size],
+    row: &'a mut [u64],
+}
+
+impl CopyValue for CopyGroups<'_> {
+    #[inline(always)]
+    fn copy(&mut self) {
+        let mut at = 0;
+        for (index, size) in self.sizes.iter().enumerate() {
+            let from = self.layout.group(self.first + index).at;
+            // SAFETY: the caller is pinned, and the groups are of the record's layout.
+            let words = unsafe { self.record.words(from, size.words()) };
+            // Acquire for an address: what it points to was written before it was stored. Relaxed otherwise:
+            // the version word, looked at before and after, says whether it belongs together; an address,
+            // too, is followed only if it does.
+            let ordering = if size.is_boxed() { Ordering::Acquire } else { Ordering::Relaxed };
+            for (to, from) in self.row[at..at + size.words()].iter_mut().zip(words) {
+                *to = from.load(ordering);
+            }
+            at += size.words();
+        }
+    }
+}
+
+/// Copies the words of groups of fixed size, and of all others in their cell, into its image.
+struct CopyImage<'a> {
+    record: RecordPtr,
+    /// Offset in words of the cell's first value.
+    at: u32,
+    /// Words of the groups: known when the program is compiled.
+    words: usize,
+    image: &'a mut [u64],
+}
+
+impl CopyValue for CopyImage<'_> {
+    #[inline(always)]
+    fn copy(&mut self) {
+        // SAFETY: the caller is pinned, and they are the words of a cell of the record's layout.
+        let from = unsafe { self.record.words(self.at, self.image.len()) };
+        if self.image.len() == self.words {
+            for (to, from) in self.image[..self.words].iter_mut().zip(from) {
+                // Relaxed: as above.
+                *to = from.load(Ordering::Relaxed);
+            }
+        } else {
+            load_words(self.image, from);
+        }
+    }
+}
+
+impl<H: Host> Context<H> {
+    /// Reads groups of a row, as many as there are sizes, into `row`. False: the row is absent.
+    #[inline(always)]
+    pub(crate) fn read_groups(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Stop> {
+        with_protocol!(table.get().protocol, P => self.read_groups_by::<P>(table, record, first, sizes, row))
+    }
+
+    /// The same under this protocol, which is the table's.
+    #[inline(always)]
+    pub(crate) fn read_groups_by<P: Rules>(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Stop> {
+        if sizes.len() == 1 || table.get().layout.is_one_cell() {
+            return self.read_cell::<P>(table, record, first, sizes, row);
+        }
+        self.for_each_cell(table, record, first, sizes, row, |context, group, sizes, row| {
+            context.read_cell::<P>(table, record, group, sizes, row)
+        })
+    }
+
+    /// Reads groups in order to write them: notes entries in the write set, whose numbers come out in
+    /// `entries`, by cell. False: the row is absent.
+    pub(crate) fn read_groups_to_write(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        entries: &mut [u32; GROUPS_MAX],
+    ) -> Result<bool, Stop> {
+        if sizes.len() == 1 || table.get().layout.is_one_cell() {
+            return self.read_cell_to_write(table, record, first, sizes, row, entries);
+        }
+        self.for_each_cell(table, record, first, sizes, row, |context, group, sizes, row| {
+            context.read_cell_to_write(table, record, group, sizes, row, entries)
+        })
+    }
+
+    /// Reads groups that are in a cell each by `read`.
+    #[inline(always)]
+    fn for_each_cell(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        mut read: impl FnMut(&mut Self, usize, &[Size], &mut [u64]) -> Result<bool, Stop>,
+    ) -> Result<bool, Stop> {
+        let mut present = None;
+        let mut at = 0;
+        for (index, size) in sizes.iter().enumerate() {
+            let to = &mut row[at..at + size.words()];
+            let here = read(self, first + index, std::slice::from_ref(size), to)?;
+            if present.is_some_and(|before| before != here) {
+                // Cells of one row come and go together: this is no committed state.
+                let cell = table.get().layout.group(first + index).cell;
+                return Err(self.vanished(table, record, cell));
+            }
+            present = Some(here);
+            at += size.words();
+        }
+        Ok(present.unwrap_or(false))
+    }
+
+    /// Reads groups that are in one cell.
+    #[inline(always)]
+    fn read_cell<P: Rules>(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Stop> {
+        let t = table.get();
+        let layout = &t.layout;
+        let &GroupLayout { cell, cell_at, .. } = layout.group(first);
+        if let Some(index) = self.writes.find(record, cell) {
+            return self.read_own(index, first, sizes, row);
+        }
+        let place = Place { table, record, at: cell_at };
+        // SAFETY: pinned, and the offset is of this table's layout.
+        let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
+        let mut copy = CopyGroups { record, layout, first, sizes, row };
+        let seen = ask!(self.asker(), place, |me| P::read(me, view, &mut copy), |refusal| return Err(
+            self.explain(refusal, place, cell)
+        ));
+        self.note_read(place, cell, seen);
+        Ok(!seen.word.is_absent())
+    }
+
+    /// Reads groups that are in one cell, in order to write them.
+    fn read_cell_to_write(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+        entries: &mut [u32; GROUPS_MAX],
+    ) -> Result<bool, Stop> {
+        let t = table.get();
+        let layout = &t.layout;
+        let &GroupLayout { cell, cell_at, cell_words, .. } = layout.group(first);
+        if let Some(index) = self.writes.find(record, cell) {
+            entries[cell as usize % GROUPS_MAX] = index as u32;
+            return self.read_own(index, first, sizes, row);
+        }
+        let place = Place { table, record, at: cell_at };
+        // SAFETY: pinned, and the offset is of this table's layout.
+        let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
+        let mut hold = Hold::default();
+        let mut copy = CopyGroups { record, layout, first, sizes, row };
+        let seen = with_protocol!(t.protocol, P => ask!(
+            self.asker(),
+            place,
+            hold,
+            |me| P::update(me, view, hold, &mut copy),
+            |refusal| {
+                self.release_hold(table, record, cell_at, hold);
+                return Err(self.explain(refusal, place, cell));
+            }
+        ));
+        self.read_bound = self.read_bound.max(seen.word.time());
+        // Validated when it is locked, so it is not in the read set.
+        let here = !seen.word.is_absent();
+        let effect = if here { Effect::Change } else { Effect::Keep };
+        let image = self.writes.make_image(cell_words as usize);
+        let entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
+        entries[cell as usize % GROUPS_MAX] = self.writes.push(entry) as u32;
+        Ok(here)
+    }
+
+    /// Gets groups that are in one cell, and of fixed size, ready to be changed in place: reads them into the
+    /// image that the write set has of the cell. Where in the arena they are then; `None`: the row is absent.
+    #[inline(always)]
+    pub(crate) fn read_into_image<P: Rules>(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+    ) -> Result<Option<usize>, Stop> {
+        let t = table.get();
+        let &GroupLayout { cell, cell_at, at, in_cell, cell_words, cell_fixed, .. } = t.layout.group(first);
+        if let Some(index) = self.writes.find(record, cell) {
+            return self.change_own(index, first, sizes);
+        }
+        let place = Place { table, record, at: cell_at };
+        // SAFETY: pinned, and the offset is of this table's layout.
+        let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
+        let image = self.writes.make_room(cell_words as usize);
+        let mut hold = Hold::default();
+        let mut copy = CopyImage {
+            record,
+            at: at - in_cell,
+            words: words_of(sizes),
+            image: self.writes.words_mut(image, cell_words as usize),
+        };
+        // Not by `asker()`: the write set is borrowed.
+        macro_rules! asker {
+            () => {
+                Asker::new(&self.shared, self.txn, self.order, self.deadline_ns)
+            };
+        }
+        let seen = ask!(asker!(), place, hold, |me| P::update(me, view, hold, &mut copy), |refusal| {
+            self.release_hold(table, record, cell_at, hold);
+            return Err(self.explain(refusal, place, cell));
+        });
+        self.read_bound = self.read_bound.max(seen.word.time());
+        // Validated when it is locked, so it is not in the read set.
+        let here = !seen.word.is_absent();
+        let (effect, valued) =
+            if here { (Effect::Change, group_bits(first, sizes)) } else { (Effect::Keep, 0) };
+        let entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
+        self.writes.push(entry.with_values(cell_fixed, valued));
+        Ok(here.then_some(image + in_cell as usize))
+    }
+
+    /// The same of a cell that this transaction writes already.
+    #[inline(never)]
+    fn change_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<usize>, Stop> {
+        if self.settle_own(index, first, sizes)?.is_none() {
+            return Ok(None);
+        }
+        let at = self.writes.entry(index).table.get().layout.group(first).in_cell as usize;
+        Ok(Some(self.writes.will_have_values(index, first, at, sizes)))
+    }
+
+    /// Sees to it that the values of these groups, in a cell that this transaction writes, are in its image.
+    /// `None`: absent.
+    fn settle_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<usize>, Stop> {
+        if self.writes.entry(index).leaves_absent() {
+            return Ok(None);
+        }
+        for group in first..first + sizes.len() {
+            if !self.writes.entry(index).knows(group) {
+                self.settle_group(index, group)?;
+            }
+        }
+        Ok(Some(index))
+    }
+
+    /// Reads groups of a cell that this transaction writes. False: absent.
+    fn read_own(
+        &mut self,
+        index: usize,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Stop> {
+        if self.settle_own(index, first, sizes)?.is_none() {
+            return Ok(false);
+        }
+        let layout = &self.writes.entry(index).table.get().layout;
+        let mut at = 0;
+        for (number, size) in sizes.iter().enumerate() {
+            let group = layout.group(first + number);
+            let to = &mut row[at..at + size.words()];
+            if size.is_boxed() {
+                // A value of variable size is shown through an address, like any other: a version made of
+                // this transaction's own, freed after it.
+                to[0] = crate::record::allocate_boxed(self.writes.boxed_value(index, group));
+                crate::commit::retire_boxed(&mut self.limbo, &self.shared.epochs, to[0]);
+            } else {
+                to.copy_from_slice(self.writes.image(index, group.in_cell as usize, size.words()));
+            }
+            at += size.words();
+        }
+        Ok(true)
+    }
+
+    /// Reads a group that this transaction has only updated, or not touched, in a cell that it
+    /// writes: from here on it is an ordinary read and update. Its value is in the write set then.
+    pub(crate) fn settle_group(&mut self, index: usize, group: usize) -> Result<(), Stop> {
+        let size = self.writes.entry(index).table.get().layout.group(group).size;
+        self.with_row(&[size], |context, words| {
+            let entry = *context.writes.entry(index);
+            let t = entry.table.get();
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned, and the offset is of this table's layout.
+            let view = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let mut hold = entry.hold();
+            let (record, layout, sizes) = (entry.record, &t.layout, &[size]);
+            let mut copy = CopyGroups { record, layout, first: group, sizes, row: &mut *words };
+            let seen = with_protocol!(t.protocol, P => ask!(
+                context.asker(),
+                place,
+                hold,
+                |me| P::update(me, view, hold, &mut copy),
+                |refusal| {
+                    context.writes.entry_mut(index).set_hold(hold);
+                    return Err(match context.explain(refusal, place, entry.cell) {
+                        // The record was promised to exist by what this transaction has done so far.
+                        Stop::LookAgain => context.vanished(entry.table, entry.record, entry.cell),
+                        stop => stop,
+                    });
+                }
+            ));
+            context.writes.entry_mut(index).set_hold(hold);
+            if seen.word.is_absent() || entry.seen().is_some_and(|earlier| earlier != seen.word) {
+                return Err(context.vanished(entry.table, entry.record, entry.cell));
+            }
+            context.read_bound = context.read_bound.max(seen.word.time());
+            context.writes.entry_mut(index).set_seen(seen.word);
+            let mut value = std::mem::take(&mut context.value);
+            value.clear();
+            match size {
+                Size::Fixed(bytes) if !size.is_boxed() => {
+                    value.extend_from_slice(&crate::record::as_bytes(words)[..bytes]);
+                }
+                // SAFETY: the address belongs to the version that was read, and the transaction is
+                // pinned since.
+                _ => value.extend_from_slice(unsafe { boxed_bytes(words[0]) }),
+            }
+            context.writes.apply(index, group, &mut value);
+            context.set_value(index, group, &value);
+            context.value = value;
+            Ok(())
+        })
+    }
+
+    /// Applies the updates of a group to this transaction's own value of it.
+    pub(crate) fn settle_value(&mut self, index: usize, group: usize) {
+        let layout = self.writes.entry(index).table.get().layout.group(group);
+        let mut value = std::mem::take(&mut self.value);
+        value.clear();
+        value.extend_from_slice(self.writes.value_bytes(index, layout));
+        self.writes.apply(index, group, &mut value);
+        self.set_value(index, group, &value);
+        self.value = value;
+    }
+
+    /// Gives a group of a cell that will be written these bytes.
+    pub(crate) fn set_value(&mut self, index: usize, group: usize, value: &[u8]) {
+        let layout = self.writes.entry(index).table.get().layout.group(group);
+        self.writes
+            .set_value(index, group, layout, layout.size, value.len(), |out| out.copy_from_slice(value));
+    }
+
+    /// The entry for a cell that will be written; makes one, asking for the right to write unread.
+    #[inline]
+    pub(crate) fn write_entry(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        cell: usize,
+        must_exist: bool,
+        late: bool,
+    ) -> Result<usize, Stop> {
+        if let Some(index) = self.writes.find(record, cell as u32) {
+            return Ok(index);
+        }
+        let t = table.get();
+        let at = t.layout.cells()[cell];
+        let mut hold = Hold::default();
+        let place = Place { table, record, at: at as u32 };
+        if !late {
+            // SAFETY: pinned, and the offset is of this table's layout.
+            let view = unsafe { record.cell(at, t.aux_words) };
+            with_protocol!(t.protocol, P => ask!(
+                self.asker(),
+                place,
+                hold,
+                |me| P::write(me, view, hold),
+                |refusal| {
+                    self.release_hold(table, record, at as u32, hold);
+                    return Err(self.explain(refusal, place, cell as u32));
+                }
+            ));
+        }
+        // The groups of a cell are numbered from its own number on, or there is one cell.
+        let image = self.writes.make_image(t.layout.group(cell).cell_words as usize);
+        let mut entry = WriteEntry::new(place, cell as u32, Effect::Change, None, hold, image);
+        entry.must_exist = must_exist;
+        Ok(self.writes.push(entry))
+    }
+
+    /// The row was there, and is not, or the other way round: not a state that can commit.
+    #[cold]
+    pub(crate) fn vanished(&mut self, table: TableRef, record: RecordPtr, cell: u32) -> Stop {
+        // SAFETY: pinned since the record was found.
+        let key = unsafe { record.key() };
+        let conflict = Conflict { rule: "row: presence", what: What::Reclaimed };
+        Stop::Abort(self.abort_at(conflict, AbortKind::Conflict, table, key, cell as usize))
+    }
+
+    /// Whether a row exists: a read of groups of it, whose values are not wanted.
+    pub(crate) fn is_present(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+    ) -> Result<bool, Stop> {
+        self.with_row(sizes, |context, row| context.read_groups(table, record, first, sizes, row))
+    }
+
+    /// The same of all groups, which will be written.
+    pub(crate) fn is_present_for_update(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        sizes: &[Size],
+        entries: &mut [u32; GROUPS_MAX],
+    ) -> Result<bool, Stop> {
+        self.with_row(sizes, |context, row| {
+            context.read_groups_to_write(table, record, 0, sizes, row, entries)
+        })
+    }
+
+    /// A first guess whether a row exists, without reading it: if so it must when it is locked.
+    pub(crate) fn seems_present(&self, table: TableRef, record: RecordPtr, cell: usize) -> bool {
+        if let Some(index) = self.writes.find(record, cell as u32) {
+            let entry = self.writes.entry(index);
+            return match entry.effect {
+                Effect::Insert | Effect::Change => true,
+                Effect::Delete => false,
+                Effect::Keep => entry.seen().is_none_or(|seen| !seen.is_absent()),
+            };
+        }
+        let t = table.get();
+        // SAFETY: pinned, and the offset is of this table's layout.
+        let view = unsafe { record.cell(t.layout.cells()[cell], t.aux_words) };
+        let word = view.word.load();
+        word.is_locked() && !word.is_reclaimed() || !word.is_locked() && !word.is_absent()
+    }
+}
