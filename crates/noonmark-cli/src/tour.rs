@@ -13,6 +13,7 @@ use crate::args::{Access, Bench, Groups, Updates, Workload};
 use crate::error::Failure;
 use crate::machine;
 use crate::plan::{self, RunSpec};
+use noonmark::Protocol;
 use std::time::Duration;
 
 /// All runs with their loading; ten seconds are left for the checks after the last run and for the page.
@@ -28,13 +29,22 @@ const OVERHEAD_GUESS_S: f64 = 0.5;
 const THREADS_MAX: usize = 8;
 /// Enough rows not to fit into a core's own cache, few enough to load in a moment.
 const YCSB_ROWS: u64 = 100_000;
-/// The plainest member of each family.
-const FAMILIES: [&str; 6] = [plan::BASELINE, "occ", "tictoc", "two-phase-wait-die", "swiss", "adaptive"];
 
 /// Where the tour leaves its page and its results.
 pub const PAGE: &str = "noonmark-bench.html";
 /// See [`PAGE`].
 pub const RESULTS: &str = "noonmark-bench.json";
+
+/// The baseline, and the protocol that stands for each family.
+fn contestants() -> Vec<String> {
+    let mut families: Vec<&str> = Vec::new();
+    let firsts = Protocol::ALL.iter().filter(|protocol| {
+        let is_first = !families.contains(&protocol.family());
+        families.push(protocol.family());
+        is_first
+    });
+    std::iter::once(plan::BASELINE).chain(firsts.map(|protocol| protocol.name())).map(String::from).collect()
+}
 
 /// The runs of the tour.
 pub fn runs(args: &Bench) -> Result<Vec<RunSpec>, Failure> {
@@ -45,11 +55,7 @@ pub fn runs(args: &Bench) -> Result<Vec<RunSpec>, Failure> {
     } else {
         args.threads.iter().map(|n| usize::from(*n)).collect()
     };
-    let protocol = if args.protocol.is_empty() {
-        FAMILIES.iter().map(|name| name.to_string()).collect()
-    } else {
-        args.protocol.clone()
-    };
+    let protocol = if args.protocol.is_empty() { contestants() } else { args.protocol.clone() };
     let base = RunSpec {
         workload: Workload::Ycsb,
         preset: None,
@@ -150,11 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn the_baseline_and_five_families_run_in_every_contest() {
+    fn the_baseline_and_each_family_run_in_every_contest() {
+        let expected = ["mutex", "occ", "tictoc", "two-phase-wait-die", "swiss", "adaptive"];
+        assert_eq!(contestants()[..expected.len()], expected);
         let runs = runs(&Bench { threads: vec![1, 4], ..Bench::default() }).unwrap();
         for workload in [Workload::Ycsb, Workload::Tpcc, Workload::Counter] {
             for threads in [1, 4] {
-                for protocol in FAMILIES {
+                for protocol in contestants() {
                     let mine = |run: &&RunSpec| {
                         run.workload == workload && run.threads == threads && run.protocol == protocol
                     };

@@ -409,9 +409,10 @@ impl<H: Host> Database<H> {
         if options.protocol.locks_reads() {
             shared.has_read_locks.store(true, Ordering::Relaxed);
         }
-        let is_there =
-            |protocol| options.protocol == protocol || catalog.tables.iter().any(|t| t.protocol == protocol);
-        if is_there(Protocol::TwoPhaseWaitDie) && is_there(Protocol::TwoPhaseWoundWait) {
+        let some = |does: fn(Protocol) -> bool| {
+            does(options.protocol) || catalog.tables.iter().any(|table| does(table.protocol))
+        };
+        if some(Protocol::older_waits) && some(Protocol::younger_waits) {
             shared.waits_both_ways.store(true, Ordering::Relaxed);
         }
         let aux_words = options.protocol.aux_words(shared.slots.count());

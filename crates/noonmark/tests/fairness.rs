@@ -17,10 +17,12 @@ const THREADS: usize = 8;
 #[derive(Debug, Default)]
 struct Watched(noonmark::Threads);
 
+type Hook = Box<dyn FnOnce()>;
+
 thread_local! {
-    static AT_THE_GATE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    static AT_THE_GATE: RefCell<Option<Hook>> = const { RefCell::new(None) };
     /// When this thread begins to wait, and when it has been let go on and has not gone on yet.
-    static WAITS: RefCell<Option<[Box<dyn FnOnce()>; 2]>> = const { RefCell::new(None) };
+    static WAITS: RefCell<Option<[Hook; 2]>> = const { RefCell::new(None) };
 }
 
 impl Host for Watched {
@@ -218,7 +220,9 @@ fn who_has_waited_outside_looks_at_the_gate_again() {
     std::thread::scope(|scope| {
         let mut outside = Some(|| {
             WAITS.set(Some([
-                Box::new(move || drop(begins.wait())),
+                Box::new(move || {
+                    begins.wait();
+                }),
                 Box::new(move || {
                     ends.wait();
                     goes_on.wait();

@@ -9,6 +9,7 @@
 //! Drawing into a string cannot fail but by a bug in the plot's geometry; such a failure is returned, and the
 //! page says that the plot could not be drawn, rather than taking the figures down with it.
 
+use noonmark::Protocol;
 use plotters::coord::ranged1d::{NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -28,7 +29,8 @@ const WIDTH: u32 = 440;
 const FONT: &str = "system-ui, sans-serif";
 const TEXT: u32 = 15;
 
-/// A colour for each protocol: name, shade on light ground, shade on dark ground.
+/// A colour for each protocol: name, shade on light ground, shade on dark ground. One that is not here is given
+/// one ([`further_shades`]).
 ///
 /// Told apart by lightness as well as by hue, for readers who see few colours.
 pub(super) const PROTOCOLS: [(&str, RGBColor, RGBColor); 8] = [
@@ -41,23 +43,39 @@ pub(super) const PROTOCOLS: [(&str, RGBColor, RGBColor); 8] = [
     ("adaptive", RGBColor(0xD9, 0x82, 0x1B), RGBColor(0xF5, 0xB8, 0x5F)),
     ("mutex", RGBColor(0x77, 0x7F, 0x8B), RGBColor(0xA5, 0xAD, 0xB9)),
 ];
-/// What a protocol without an entry of its own is drawn in.
-const OTHER: RGBColor = RGBColor(0xA0, 0x46, 0x8F);
+/// The shades of a protocol without an entry of its own: the `further`th has a hue of its own, between those
+/// of the ones before.
+fn further_shades(further: usize) -> (RGBColor, RGBColor) {
+    // Turned by the golden angle each time, from a hue that none of the above has.
+    let hue = (310.0 + 137.508 * further as f64) % 360.0 / 360.0;
+    let shade = |lightness| {
+        let (r, g, b) = HSLColor(hue, 0.4, lightness).rgb();
+        RGBColor(r, g, b)
+    };
+    (shade(0.45), shade(0.75))
+}
+
+/// All protocols in the order of their entries; after these come those that the engine has besides.
+fn shades() -> impl Iterator<Item = (&'static str, RGBColor, RGBColor)> {
+    let listed = |name: &str| PROTOCOLS.iter().any(|(known, _, _)| *known == name);
+    let further = Protocol::ALL.iter().map(|protocol| protocol.name()).filter(move |name| !listed(name));
+    let further = further.enumerate().map(|(number, name)| {
+        let (light, dark) = further_shades(number);
+        (name, light, dark)
+    });
+    PROTOCOLS.into_iter().chain(further)
+}
 
 /// All colours that can occur in a plot: on light ground (as drawn), and on dark.
 pub(super) fn palette() -> Vec<(RGBColor, RGBColor)> {
-    let mut all = vec![
-        (INK, RGBColor(0xC9, 0xD1, 0xDB)),
-        (GRID, RGBColor(0x2E, 0x36, 0x41)),
-        (OTHER, RGBColor(0xE2, 0x9A, 0xD4)),
-    ];
-    all.extend(PROTOCOLS.iter().map(|(_, light, dark)| (*light, *dark)));
+    let mut all = vec![(INK, RGBColor(0xC9, 0xD1, 0xDB)), (GRID, RGBColor(0x2E, 0x36, 0x41))];
+    all.extend(shades().map(|(_, light, dark)| (light, dark)));
     all
 }
 
 /// The colour that a protocol is drawn in.
 pub(super) fn colour_of(protocol: &str) -> RGBColor {
-    PROTOCOLS.iter().find(|(name, _, _)| *name == protocol).map_or(OTHER, |(_, light, _)| *light)
+    shades().find(|(name, _, _)| *name == protocol).map_or(INK, |(_, light, _)| light)
 }
 
 /// A colour as the SVG writer spells it.
@@ -338,4 +356,21 @@ impl ValueFormatter<f64> for Marks {
 fn scaled(value: f64, from: f64, to: f64, limit: (i32, i32)) -> i32 {
     let share = if to > from { (value - from) / (to - from) } else { 0.5 };
     limit.0 + (share * f64::from(limit.1 - limit.0)).round() as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_protocol_has_a_colour_of_its_own() {
+        let mut drawn: Vec<String> = palette().into_iter().map(|(light, _)| hex(light)).collect();
+        drawn.extend((0..30).map(|further| hex(further_shades(further).0)));
+        drawn.sort();
+        let all = drawn.len();
+        // The first of the further ones may be in the palette already.
+        drawn.dedup();
+        let known = Protocol::ALL.iter().filter(|it| PROTOCOLS.iter().all(|(name, ..)| *name != it.name()));
+        assert_eq!(drawn.len() + known.count(), all);
+    }
 }

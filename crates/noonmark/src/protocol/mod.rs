@@ -19,32 +19,39 @@
 //!
 //! Rules answer [`Step`]: they never wait, and know neither tables nor threads.
 //!
-//! **To add a protocol**: one file here with an `impl Rules`, its `mod`, and one line in the list below.
-
-mod adaptive;
-mod occ;
-mod swiss;
-mod tictoc;
-mod two_phase;
+//! **To add a protocol**: one file here with an `impl Rules`, and one line in the list below. All that others
+//! must know of it they ask through [`Rules`] and [`Protocol`].
 
 use crate::record::Cell;
 use noonmark_core::{Access, Age, Host, SlotId, Slots, Step, Timestamp, TxnId, WaitingRoom, Word, Wound};
 
+// `mod file { Name = "name on the command line" => its rules }`: a family is a file, and its first
+// member stands for it in the tour.
 protocols! {
-    /// Optimistic: validated at commit [Granularity §3].
-    Occ = "occ" => occ::Occ,
-    /// Optimistic, with read times that stretch: commits at a logical time [DistTicToc §1.2, 2.4.1].
-    TicToc = "tictoc" => tictoc::TicToc,
-    /// Two-phase locking; whoever meets a lock aborts [Granularity §3.2].
-    TwoPhaseNoWait = "two-phase-no-wait" => two_phase::TwoPhase<two_phase::NoWait>,
-    /// Two-phase locking; the older waits, the younger aborts [Sundial §6.2].
-    TwoPhaseWaitDie = "two-phase-wait-die" => two_phase::TwoPhase<two_phase::WaitDie>,
-    /// Two-phase locking; the older makes the younger abort, the younger waits.
-    TwoPhaseWoundWait = "two-phase-wound-wait" => two_phase::TwoPhase<two_phase::WoundWait>,
-    /// Optimistic reads, eager writes; of two writers the older wins [Granularity §3.2].
-    Swiss = "swiss" => swiss::Swiss,
-    /// Optimistic or locked reads, as each record's history says [Granularity §3.2].
-    Adaptive = "adaptive" => adaptive::Adaptive,
+    mod occ {
+        /// Optimistic: validated at commit [Granularity §3].
+        Occ = "occ" => occ::Occ,
+    }
+    mod tictoc {
+        /// Optimistic, with read times that stretch: commits at a logical time [DistTicToc §1.2, 2.4.1].
+        TicToc = "tictoc" => tictoc::TicToc,
+    }
+    mod two_phase {
+        /// Two-phase locking; the older waits, the younger aborts [Sundial §6.2].
+        TwoPhaseWaitDie = "two-phase-wait-die" => two_phase::TwoPhase<two_phase::WaitDie>,
+        /// Two-phase locking; the older makes the younger abort, the younger waits.
+        TwoPhaseWoundWait = "two-phase-wound-wait" => two_phase::TwoPhase<two_phase::WoundWait>,
+        /// Two-phase locking; whoever meets a lock aborts [Granularity §3.2].
+        TwoPhaseNoWait = "two-phase-no-wait" => two_phase::TwoPhase<two_phase::NoWait>,
+    }
+    mod swiss {
+        /// Optimistic reads, eager writes; of two writers the older wins [Granularity §3.2].
+        Swiss = "swiss" => swiss::Swiss,
+    }
+    mod adaptive {
+        /// Optimistic or locked reads, as each record's history says [Granularity §3.2].
+        Adaptive = "adaptive" => adaptive::Adaptive,
+    }
 }
 
 /// In what order a database's transactions are serialized; see [`crate::order`].
@@ -219,7 +226,10 @@ pub(crate) trait Rules {
     const KEEPS_READ_TIMES: bool = false;
     /// Whether its transactions have ages, and may be wounded.
     const HAS_AGES: bool = false;
-
+    /// Whether the older waits for the younger without making it abort.
+    const OLDER_WAITS: bool = false;
+    /// Whether the younger waits for the older.
+    const YOUNGER_WAITS: bool = false;
     /// Whether reads leave something behind that [`Rules::release_read`] takes away.
     const LOCKS_READS: bool = false;
 
@@ -382,40 +392,60 @@ fn lock_version(
 
 /// Makes the enum of protocols and `with_protocol!`, which calls a rule of the chosen one.
 macro_rules! protocols {
-    ($($(#[$doc:meta])* $name:ident = $text:literal => $rules:ty,)*) => {
+    ($(mod $file:ident { $($(#[$doc:meta])* $name:ident = $text:literal => $rules:ty),* $(,)? })*) => {
+        $(mod $file;)*
+
         /// The concurrency control of a table, chosen when the table is created. The README says when to
         /// take which.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Protocol {
-            $($(#[$doc])* $name,)*
+            $($(
+                #[doc = concat!("`", $text, "`.\n")]
+                $(#[$doc])*
+                $name,
+            )*)*
         }
 
         impl Protocol {
             /// All of them.
-            pub const ALL: &'static [Protocol] = &[$(Protocol::$name),*];
+            pub const ALL: &'static [Protocol] = &[$($(Protocol::$name),*),*];
 
             /// Its name, as on the command line.
             pub const fn name(self) -> &'static str {
-                match self { $(Protocol::$name => $text),* }
+                match self { $($(Protocol::$name => $text),*),* }
+            }
+
+            /// The family that it is of. The first of [`Protocol::ALL`] that is of a family stands for it
+            /// where one is enough.
+            pub const fn family(self) -> &'static str {
+                match self { $($(Protocol::$name => stringify!($file)),*),* }
             }
 
             /// Whether it keeps read times, so that a database whose tables all do can be in
             /// [logical order](Order::Logical).
             pub const fn keeps_read_times(self) -> bool {
-                match self { $(Protocol::$name => <$rules as Rules>::KEEPS_READ_TIMES),* }
+                with_protocol!(self, P => P::KEEPS_READ_TIMES)
             }
 
             pub(crate) const fn has_ages(self) -> bool {
-                match self { $(Protocol::$name => <$rules as Rules>::HAS_AGES),* }
+                with_protocol!(self, P => P::HAS_AGES)
+            }
+
+            pub(crate) const fn older_waits(self) -> bool {
+                with_protocol!(self, P => P::OLDER_WAITS)
+            }
+
+            pub(crate) const fn younger_waits(self) -> bool {
+                with_protocol!(self, P => P::YOUNGER_WAITS)
             }
 
             pub(crate) const fn locks_reads(self) -> bool {
-                match self { $(Protocol::$name => <$rules as Rules>::LOCKS_READS),* }
+                with_protocol!(self, P => P::LOCKS_READS)
             }
 
             pub(crate) fn aux_words(self, slots: usize) -> usize {
-                match self { $(Protocol::$name => <$rules as Rules>::aux_words(slots)),* }
+                with_protocol!(self, P => P::aux_words(slots))
             }
         }
 
@@ -423,7 +453,7 @@ macro_rules! protocols {
             type Err = UnknownProtocol;
             fn from_str(name: &str) -> Result<Self, UnknownProtocol> {
                 match name {
-                    $($text => Ok(Protocol::$name),)*
+                    $($($text => Ok(Protocol::$name),)*)*
                     _ => Err(UnknownProtocol(name.to_owned())),
                 }
             }
@@ -433,10 +463,10 @@ macro_rules! protocols {
         macro_rules! with_protocol {
             ($protocol:expr, $p:ident => $body:expr) => {
                 match $protocol {
-                    $($crate::protocol::Protocol::$name => {
+                    $($($crate::protocol::Protocol::$name => {
                         type $p = $crate::protocol::rules::$name;
                         $body
-                    })*
+                    })*)*
                 }
             };
         }
@@ -444,7 +474,7 @@ macro_rules! protocols {
         /// The rules, by protocol.
         pub(crate) mod rules {
             use super::*;
-            $(pub(crate) type $name = $rules;)*
+            $($(pub(crate) type $name = $rules;)*)*
         }
     };
 }

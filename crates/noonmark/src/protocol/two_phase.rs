@@ -44,6 +44,8 @@ pub(crate) enum Answer {
 /// How a variant settles conflicts.
 pub(crate) trait Variant {
     const HAS_AGES: bool;
+    const OLDER_WAITS: bool = false;
+    const YOUNGER_WAITS: bool = false;
     const READ: &'static str;
     const WRITE: &'static str;
     fn answer(me: Me<'_, impl Host>, holder: TxnId) -> Answer;
@@ -67,6 +69,7 @@ impl Variant for NoWait {
 
 impl Variant for WaitDie {
     const HAS_AGES: bool = true;
+    const OLDER_WAITS: bool = true;
     const READ: &'static str = "two-phase-wait-die: read";
     const WRITE: &'static str = "two-phase-wait-die: write";
     fn answer(me: Me<'_, impl Host>, holder: TxnId) -> Answer {
@@ -76,6 +79,7 @@ impl Variant for WaitDie {
 
 impl Variant for WoundWait {
     const HAS_AGES: bool = true;
+    const YOUNGER_WAITS: bool = true;
     const READ: &'static str = "two-phase-wound-wait: read";
     const WRITE: &'static str = "two-phase-wound-wait: write";
     fn answer(me: Me<'_, impl Host>, holder: TxnId) -> Answer {
@@ -176,6 +180,8 @@ fn stable(word: Word, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
 
 impl<V: Variant> Rules for TwoPhase<V> {
     const HAS_AGES: bool = V::HAS_AGES;
+    const OLDER_WAITS: bool = V::OLDER_WAITS;
+    const YOUNGER_WAITS: bool = V::YOUNGER_WAITS;
     const LOCKS_READS: bool = true;
 
     fn aux_words(slots: usize) -> usize {
