@@ -145,7 +145,7 @@ pub struct Bench {
     pub seconds: Option<f64>,
 
     /// Transactions in each run, all threads together; without --seconds a run ends only after them; a recorded
-    /// run ends after 100000 unless told otherwise
+    /// run ends after 100000 (queue: 10000) unless told otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub transactions: Option<u64>,
 

@@ -170,6 +170,26 @@ fn a_recorded_run_writes_a_history_that_the_check_accepts() {
     assert!(out(&output).contains("verdict"));
 }
 
+#[test]
+fn any_workload_writes_a_history_with_what_its_keys_are() {
+    let folder = Folder::new("any-history");
+    let history = folder.path("history.jsonl");
+    for args in [
+        &["bench", "bank", "--rows", "20", "--protocol", "occ"][..],
+        &["bench", "counter", "--protocol", "tictoc", "--updates", "commit-time"],
+        &["bench", "queue", "--rows", "10", "--protocol", "mutex"],
+        &["bench", "ycsb", "--preset", "e", "--rows", "100", "--protocol", "two-phase"],
+    ] {
+        let more = ["--threads", "2", "--transactions", "500", "--history", &history];
+        let output = noonmark(&[args, &more[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
+        let output = noonmark(&["check", &history, "--session"]);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
+        let keys = fs::read_to_string(format!("{history}.keys")).unwrap();
+        assert!(keys.starts_with("0 "), "{args:?}: {keys}");
+    }
+}
+
 /// Two processes that append to key 1 and read it, one operation map a line.
 fn history(second_read: &str) -> String {
     [

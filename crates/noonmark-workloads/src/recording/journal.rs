@@ -69,6 +69,8 @@ pub struct Recorded {
     pub recorders: Vec<Recorder>,
     /// What each key is, in words, in the order of their numbers, from 0.
     pub keys: Vec<String>,
+    /// Keys within the bounds of scans, summed up over all scans: the checker takes a scan as a read of each.
+    pub scanned: u64,
 }
 
 impl Journal {
@@ -108,14 +110,19 @@ impl Journal {
     pub fn take(&self) -> Recorded {
         let slates = std::mem::take(&mut *self.ended.lock());
         let keys = keys_that_matter(&slates);
-        let recorders = slates.into_iter().map(|slate| named(slate, &keys)).collect();
+        let recorders: Vec<Recorder> = slates.into_iter().map(|slate| named(slate, &keys)).collect();
+        let width = |op: &MicroOp| match op {
+            MicroOp::Scan { low, high, .. } => (high.0 - low.0 + 1) as u64,
+            _ => 0,
+        };
+        let scanned = recorders.iter().flat_map(Recorder::ops).map(width).sum();
         let spaces = self.spaces.lock();
         let in_words = |place: &Arc<[u8]>| {
             let (space, key) = place.split_at(2);
             let space = &spaces[usize::from(u16::from_be_bytes([space[0], space[1]]))];
             format!("{} {}", space.name, (space.show)(key))
         };
-        Recorded { recorders, keys: keys.iter().map(in_words).collect() }
+        Recorded { recorders, keys: keys.iter().map(in_words).collect(), scanned }
     }
 }
 

@@ -42,7 +42,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::store::{
-    Conflicts, Counts, Part, Scope, Session, Store, StoreError, StoreKey, StoreRow, TableSpec, TxnResult,
+    Conflicts, Counts, Failure, Part, Scope, Session, Store, StoreError, StoreKey, StoreRow, TableSpec,
+    TxnResult,
 };
 use journal::Journal;
 use slate::Slate;
@@ -107,12 +108,45 @@ impl<S: Store> RecordingSession<S> {
         }
     }
 
-    fn recorded<T>(&mut self, run: impl FnOnce(&mut S::Session) -> TxnResult<S, T>) -> TxnResult<S, T> {
-        let Some(slate) = self.slate.take() else { return run(&mut self.session) };
-        slate::put(slate);
-        let ended = run(&mut self.session);
-        self.slate = slate::take(ended.is_ok());
+    /// Runs a transaction and notes it down. The closure is not told apart from others, so that all of the store
+    /// within that runs a transaction is compiled once: a recorded run need not be fast.
+    fn recorded(
+        &mut self,
+        attempts_max: Option<u32>,
+        scope: &RecordingScope<S>,
+        body: &mut dyn FnMut(&mut S::Txn<'_>) -> TxnResult<S, ()>,
+    ) -> TxnResult<S, ()> {
+        let is_recorded = self.slate.is_some();
+        if let Some(slate) = self.slate.take() {
+            slate::put(slate);
+        }
+        let attempt = |tx: &mut S::Txn<'_>| {
+            slate::with(Slate::restart);
+            body(tx)
+        };
+        let ended = match attempts_max {
+            None => self.session.run(&scope.0, attempt),
+            Some(attempts_max) => self.session.run_up_to(attempts_max, &scope.0, attempt),
+        };
+        if is_recorded {
+            self.slate = slate::take(ended.is_ok());
+        }
         ended
+    }
+
+    fn recorded_for<T>(
+        &mut self,
+        attempts_max: Option<u32>,
+        scope: &RecordingScope<S>,
+        mut body: impl FnMut(&mut S::Txn<'_>) -> TxnResult<S, T>,
+    ) -> TxnResult<S, T> {
+        let mut answer = None;
+        self.recorded(attempts_max, scope, &mut |tx| {
+            answer = Some(body(tx)?);
+            Ok(())
+        })?;
+        // It has committed, so it has answered.
+        answer.ok_or(Failure::Rollback)
     }
 }
 
@@ -126,28 +160,18 @@ impl<S: Store> Session<Recording<S>> for RecordingSession<S> {
     fn run<T>(
         &mut self,
         scope: &RecordingScope<S>,
-        mut body: impl FnMut(&mut S::Txn<'_>) -> TxnResult<Recording<S>, T>,
+        body: impl FnMut(&mut S::Txn<'_>) -> TxnResult<Recording<S>, T>,
     ) -> TxnResult<Recording<S>, T> {
-        self.recorded(|session| {
-            session.run(&scope.0, |tx| {
-                slate::with(Slate::restart);
-                body(tx)
-            })
-        })
+        self.recorded_for(None, scope, body)
     }
 
     fn run_up_to<T>(
         &mut self,
         attempts_max: u32,
         scope: &RecordingScope<S>,
-        mut body: impl FnMut(&mut S::Txn<'_>) -> TxnResult<Recording<S>, T>,
+        body: impl FnMut(&mut S::Txn<'_>) -> TxnResult<Recording<S>, T>,
     ) -> TxnResult<Recording<S>, T> {
-        self.recorded(|session| {
-            session.run_up_to(attempts_max, &scope.0, |tx| {
-                slate::with(Slate::restart);
-                body(tx)
-            })
-        })
+        self.recorded_for(Some(attempts_max), scope, body)
     }
 
     fn counts(&self) -> Counts {

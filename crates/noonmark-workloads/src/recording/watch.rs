@@ -1,5 +1,9 @@
 //! A workload whose run is recorded: the same one, and afterwards its history is written and checked.
 //!
+//! A scan is a read of every key that was ever between its bounds. A queue whose oldest order is looked for from the
+//! beginning passes all that were ever taken, so its history takes room with the square of its length; there is a
+//! limit to that, and it is said rather than found out.
+//!
 //! What it does not do: change anything that the workload does.
 
 use std::path::PathBuf;
@@ -8,6 +12,9 @@ use super::{Recording, RecordingSession};
 use crate::store::{Store, TxnResult};
 use crate::verdict;
 use crate::workload::{Condition, RunError, Seat, Share, Workload};
+
+/// The most keys that all scans of a history may cover together: some gigabytes in the checker.
+const SCANNED_MAX: u64 = 50_000_000;
 
 /// A workload on a [`Recording`].
 pub struct Watched<'a, S: Store, W> {
@@ -63,6 +70,14 @@ impl<S: Store, W: Workload<Recording<S>>> Workload<Recording<S>> for Watched<'_,
         session.stop();
         let mut conditions = self.workload.check(session, workers)?;
         let recorded = self.store.journal().take();
+        if recorded.scanned > SCANNED_MAX {
+            let what = format!(
+                "the scans of this history cover {} keys together, more than the {SCANNED_MAX} that can be checked: \
+                 record fewer transactions",
+                recorded.scanned
+            );
+            return Err(RunError::Setting(what));
+        }
         if let Some(path) = &self.history {
             let mut legend = path.clone().into_os_string();
             legend.push(".keys");
