@@ -23,6 +23,7 @@ pub struct DeliveryAnswer {
 
 impl<S: Store> Tables<S> {
     /// Runs Delivery for the warehouse `w_id`.
+    #[inline(never)]
     pub fn run_delivery(
         &self,
         session: &mut S::Session,

@@ -58,6 +58,7 @@ pub struct NewOrderAnswer {
 
 impl<S: Store> Tables<S> {
     /// Runs New-Order at home in `w_id`. On `Err(Rollback)` nothing of it remains.
+    #[inline(never)]
     pub fn run_new_order(
         &self,
         session: &mut S::Session,

@@ -35,6 +35,7 @@ pub struct PaymentAnswer {
 
 impl<S: Store> Tables<S> {
     /// Runs Payment at home in `w_id`; `history` is the key of its row in HISTORY, `found` room to work in.
+    #[inline(never)]
     pub fn run_payment(
         &self,
         session: &mut S::Session,

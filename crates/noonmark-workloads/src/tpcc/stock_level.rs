@@ -15,6 +15,7 @@ const ORDERS_BACK: u32 = 20;
 
 impl<S: Store> Tables<S> {
     /// Runs Stock-Level; answers how many items are below the threshold. `items` is room to work in.
+    #[inline(never)]
     pub fn run_stock_level(
         &self,
         session: &mut S::Session,
