@@ -556,7 +556,7 @@ impl<H: Host> Context<H> {
             for (cell, entry) in entries.iter_mut().enumerate().take(t.layout.cells().len()) {
                 *entry = self.write_entry(table, record, cell, false, false)? as u32;
             }
-        } else if self.is_present_for_update(table, record, R::SIZES, &mut entries)? {
+        } else if self.is_present_for_update(table, record, &mut entries)? {
             if seen_absent {
                 return Err(self.vanished(table, record, 0));
             }
@@ -599,7 +599,7 @@ impl<H: Host> Context<H> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
         let mut entries = [0; GROUPS_MAX];
-        if !self.is_present_for_update(table, record, t.sizes, &mut entries)? {
+        if !self.is_present_for_update(table, record, &mut entries)? {
             return Ok(false);
         }
         for &index in &entries[..t.layout.cells().len()] {
@@ -633,15 +633,26 @@ impl<H: Host> Context<H> {
         self.with_row(sizes, |context, row| context.read_groups(table, record, first, sizes, row, None))
     }
 
-    /// The same of all groups, which will be written.
+    /// The same of all groups, which will be written: cell by cell, without a look at the values.
     fn is_present_for_update(
         &mut self,
         table: TableRef,
         record: RecordPtr,
-        sizes: &[Size],
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
-        self.with_row(sizes, |context, row| context.read_groups(table, record, 0, sizes, row, Some(entries)))
+        let layout = &table.get().layout;
+        let mut present = self.read_cell(table, record, 0, &[], &mut [], Some(&mut *entries))?;
+        if !layout.is_one_cell() {
+            for first in 1..layout.groups().len() {
+                let here = self.read_cell(table, record, first, &[], &mut [], Some(&mut *entries))?;
+                if here != present {
+                    // Cells of one row come and go together: this is no committed state.
+                    return Err(self.vanished(table, record, layout.group(first).cell));
+                }
+                present = here;
+            }
+        }
+        Ok(present)
     }
 
     fn try_write(
