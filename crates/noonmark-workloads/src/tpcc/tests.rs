@@ -286,11 +286,11 @@ fn tpcc_2_5_2_2_a_name_means_the_customer_in_the_middle<S: Store>(store: &S) {
     let expected: [&[u8]; 5] = [b"d", b"a", b"ab", b"ab", b"b"];
     let mut session = ready.session();
     for (at, (first, expected)) in firsts.into_iter().zip(expected).enumerate() {
-        let (mut info, account) = Population::new(SMALL, 7).customer((1, 1, 1));
+        let (mut info, account, data) = Population::new(SMALL, 7).customer((1, 1, 1));
         (info.first, info.last) = (*first, last);
         let key = (1, 1, 1000 + at as u32);
         change(&ready, |tx| {
-            ready.tpcc.tables.customer.insert(tx, &key, (info.clone(), account.clone()))?;
+            ready.tpcc.tables.customer.insert(tx, &key, (info.clone(), account.clone(), data.clone()))?;
             Ok(())
         });
         let (mut lines, mut found) = (Vec::new(), Vec::new());
