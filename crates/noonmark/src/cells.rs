@@ -446,17 +446,23 @@ impl<H: Host> Context<H> {
         self.with_row(sizes, |context, row| context.read_groups(table, record, first, sizes, row))
     }
 
-    /// The same of all groups, which will be written.
+    /// The same of all groups, which will be written: cell by cell, without a look at the values.
     pub(crate) fn is_present_for_update(
         &mut self,
         table: TableRef,
         record: RecordPtr,
-        sizes: &[Size],
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
-        self.with_row(sizes, |context, row| {
-            context.read_groups_to_write(table, record, 0, sizes, row, entries)
-        })
+        let layout = &table.get().layout;
+        let present = self.read_cell_to_write(table, record, 0, &[], &mut [], entries)?;
+        let others = if layout.is_one_cell() { 1 } else { layout.groups().len() };
+        for first in 1..others {
+            if self.read_cell_to_write(table, record, first, &[], &mut [], entries)? != present {
+                // Cells of one row come and go together: this is no committed state.
+                return Err(self.vanished(table, record, layout.group(first).cell));
+            }
+        }
+        Ok(present)
     }
 
     /// A first guess whether a row exists, without reading it: if so it must when it is locked.

@@ -362,7 +362,7 @@ impl<H: Host> Context<H> {
             for (cell, entry) in entries.iter_mut().enumerate().take(t.layout.cells().len()) {
                 *entry = self.write_entry(table, record, cell, false, false)? as u32;
             }
-        } else if self.is_present_for_update(table, record, R::SIZES, &mut entries)? {
+        } else if self.is_present_for_update(table, record, &mut entries)? {
             if seen_absent {
                 return Err(self.vanished(table, record, 0));
             }
@@ -405,7 +405,7 @@ impl<H: Host> Context<H> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
         let mut entries = [0; GROUPS_MAX];
-        if !self.is_present_for_update(table, record, t.sizes, &mut entries)? {
+        if !self.is_present_for_update(table, record, &mut entries)? {
             return Ok(false);
         }
         for &index in &entries[..t.layout.cells().len()] {

@@ -33,7 +33,7 @@ pub(super) fn check<S: Store>(
 
     let warehouses: Vec<_> = scale.warehouse_ids().collect();
     reader.keys(&tables.warehouse_ytd, &warehouses, |w_id, ytd| audit.warehouse(w_id, &ytd))?;
-    reader.keys(&tables.district, &districts, |key, (orders, ytd)| audit.district(key, &orders, &ytd))?;
+    reader.keys(&tables.district, &districts, |key, (_, orders, ytd)| audit.district(key, &orders, &ytd))?;
     for &(w_id, d_id) in &districts {
         let customers: Vec<_> = (1..=scale.customers).map(|c_id| (w_id, d_id, c_id)).collect();
         reader.keys(&tables.customer_account, &customers, |key, account| audit.customer(key, &account))?;

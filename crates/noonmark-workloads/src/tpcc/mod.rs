@@ -72,6 +72,7 @@ pub use delivery::DeliveryAnswer;
 pub use new_order::{LineAnswer, NewOrderAnswer};
 pub use order_status::OrderStatusAnswer;
 pub use payment::PaymentAnswer;
+pub use stock_level::Met;
 pub use worker::{Tally, Worker};
 
 use crate::store::{IndexKind, Store, TxnResult};

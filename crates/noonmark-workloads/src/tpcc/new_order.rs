@@ -58,6 +58,7 @@ pub struct NewOrderAnswer {
 
 impl<S: Store> Tables<S> {
     /// Runs New-Order at home in `w_id`. On `Err(Rollback)` nothing of it remains.
+    #[inline(never)]
     pub fn run_new_order(
         &self,
         session: &mut S::Session,
@@ -129,9 +130,10 @@ impl<S: Store> Tables<S> {
             let Some(item) = self.item.get(tx, &line.i_id)? else { return Err(Failure::Rollback) };
             answer.item_found(at, line, &item);
             let key = (line.supply_w_id, line.i_id);
-            self.stock_level.update(tx, &key, |level| answer.lines[at].stock = take(level, line, w_id))?;
-            let info = self.stock_info.need(tx, &key)?;
-            answer.stock_found(at, d_id, &info);
+            self.stock.update(tx, &key, |(level, info)| {
+                answer.lines[at].stock = take(level, line, w_id);
+                answer.stock_found(at, d_id, info);
+            })?;
         }
         Ok(())
     }
@@ -156,14 +158,9 @@ impl<S: Store> Tables<S> {
             None => valid = valid.min(at),
         })?;
         let stocks = &stocks[..valid];
-        self.stock_level.update_many(tx, stocks, |at, level| {
+        self.stock.update_many(tx, stocks, |at, (level, info)| {
             answer.lines[at].stock = take(level, &lines[at], w_id);
-        })?;
-        self.stock_info.get_many(tx, stocks, |at, info| {
-            // Absent it cannot be: its level has just been updated.
-            if let Some(info) = info {
-                answer.stock_found(at, d_id, &info);
-            }
+            answer.stock_found(at, d_id, info);
         })?;
         if valid < lines.len() { Err(Failure::Rollback) } else { Ok(()) }
     }

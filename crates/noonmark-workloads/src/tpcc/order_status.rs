@@ -24,6 +24,7 @@ pub struct OrderStatusAnswer {
 
 impl<S: Store> Tables<S> {
     /// Runs Order-Status at home in `w_id`. The order's lines go to `lines`; `found` is room to work in.
+    #[inline(never)]
     pub fn run_order_status(
         &self,
         session: &mut S::Session,

@@ -175,17 +175,16 @@ impl Population {
     /// A row of DISTRICT.
     pub fn district(&self, (w_id, d_id): DistrictKey) -> District {
         let mut dice = self.dice(Kind::District, place(w_id, d_id, 0));
-        let orders = DistrictOrders {
+        let info = DistrictInfo {
             name: dice.a_string(6, 10),
             street_1: dice.a_string(10, 20),
             street_2: dice.a_string(10, 20),
             city: dice.a_string(10, 20),
             state: dice.a_string(2, 2),
             zip: dice.zip(),
-            tax_e4: dice.uniform(0, 2000),
-            next_o_id: self.scale.customers + 1,
         };
-        (orders, DistrictYtd { ytd_cents: i64::from(self.scale.customers) * FIRST_PAYMENT_CENTS })
+        let orders = DistrictOrders { tax_e4: dice.uniform(0, 2000), next_o_id: self.scale.customers + 1 };
+        (info, orders, DistrictYtd { ytd_cents: i64::from(self.scale.customers) * FIRST_PAYMENT_CENTS })
     }
 
     /// A row of CUSTOMER, `c_id` from 1. The first thousand bear the thousand last names, the others `NURand`'s.
@@ -217,9 +216,8 @@ impl Population {
             ytd_payment_cents: FIRST_PAYMENT_CENTS,
             payment_cnt: 1,
             delivery_cnt: 0,
-            data: dice.a_string(300, 500),
         };
-        (info, account)
+        (info, account, CustomerData { data: dice.a_string(300, 500) })
     }
 
     /// The row of HISTORY of a customer's first payment, with its key.
@@ -336,7 +334,8 @@ mod tests {
             assert!((10..=100).contains(&level.quantity) && level.ytd == 0);
             assert!(info.dist.iter().all(|dist| text(dist).len() == 24));
         }
-        let ((warehouse, w_ytd), (district, d_ytd)) = (population.warehouse(1), population.district((1, 10)));
+        let (warehouse, w_ytd) = population.warehouse(1);
+        let (_, district, d_ytd) = population.district((1, 10));
         assert!(warehouse.tax_e4 <= 2000 && district.tax_e4 <= 2000);
         assert_eq!((w_ytd.ytd_cents, d_ytd.ytd_cents), (300_000_00, 30_000_00));
         assert_eq!(district.next_o_id, 3001);
@@ -346,19 +345,19 @@ mod tests {
     fn tpcc_4_3_3_1_customers_bear_every_last_name_and_a_tenth_has_bad_credit() {
         let population = population();
         let customers: Vec<Customer> = (1..=3000).map(|c| population.customer((1, 1, c))).collect();
-        for (number, (info, _)) in customers.iter().take(1000).enumerate() {
+        for (number, (info, ..)) in customers.iter().take(1000).enumerate() {
             assert_eq!(info.last, last_name(number as u32));
         }
-        let bad = customers.iter().filter(|(info, _)| info.credit == *b"BC").count();
+        let bad = customers.iter().filter(|(info, ..)| info.credit == *b"BC").count();
         assert!((230..370).contains(&bad), "{bad}: 300 expected, deviation 16");
-        for (info, account) in &customers {
+        for (info, account, data) in &customers {
             assert!(info.discount_e4 <= 5000 && info.credit_lim_cents == 50_000_00 && info.middle == *b"OE");
             assert_eq!((account.balance_cents, account.ytd_payment_cents), (-10_00, 10_00));
-            assert!(text(&account.data).len() >= 300);
+            assert!(text(&data.data).len() >= 300);
         }
         // The other two thousand are spread by NURand: over more names than a few, and not evenly.
         let mut seconds = vec![0; 1000];
-        for (info, _) in &customers[1000..] {
+        for (info, ..) in &customers[1000..] {
             let name = (0..1000).find(|&n| last_name(n) == info.last).expect("one of the thousand");
             seconds[name as usize] += 1;
         }

@@ -43,16 +43,20 @@ pub struct Tables<S: Store> {
     pub warehouse_ytd: S::Group<WarehouseKey, Warehouse, 1>,
     /// DISTRICT.
     pub district: S::Table<DistrictKey, District>,
-    /// Its order number, tax and texts.
-    pub district_orders: S::Group<DistrictKey, District, 0>,
+    /// Its name and address.
+    pub district_info: S::Group<DistrictKey, District, 0>,
+    /// Its order number and tax.
+    pub district_orders: S::Group<DistrictKey, District, 1>,
     /// Its year-to-date total.
-    pub district_ytd: S::Group<DistrictKey, District, 1>,
+    pub district_ytd: S::Group<DistrictKey, District, 2>,
     /// CUSTOMER.
     pub customer: S::Table<CustomerKey, Customer>,
     /// Who the customer is.
     pub customer_info: S::Group<CustomerKey, Customer, 0>,
     /// What the customer owes and has done.
     pub customer_account: S::Group<CustomerKey, Customer, 1>,
+    /// What is noted of payments by bad credit.
+    pub customer_data: S::Group<CustomerKey, Customer, 2>,
     /// Customers by name.
     pub customer_by_name: S::Index<NameKey, CustomerKey, Customer>,
     /// HISTORY.
@@ -165,10 +169,12 @@ impl<S: Store> Tables<S> {
         Ok(Tables {
             warehouse_info: store.group(&warehouse),
             warehouse_ytd: store.group(&warehouse),
+            district_info: store.group(&district),
             district_orders: store.group(&district),
             district_ytd: store.group(&district),
             customer_info: store.group(&customer),
             customer_account: store.group(&customer),
+            customer_data: store.group(&customer),
             order_entry: store.group(&order),
             order_carrier: store.group(&order),
             stock_level: store.group(&stock),

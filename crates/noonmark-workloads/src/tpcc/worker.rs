@@ -9,6 +9,7 @@ use super::Options;
 use super::new_order::NewOrderAnswer;
 use super::request::{Request, Requests};
 use super::schema::{OrderLine, StockKey};
+use super::stock_level::Met;
 use super::tables::Tables;
 use crate::store::{Failure, Store, TxnResult};
 
@@ -55,6 +56,7 @@ pub struct Worker {
     found: Vec<u32>,
     lines: Vec<OrderLine>,
     items: Vec<StockKey>,
+    met: Met,
 }
 
 impl Worker {
@@ -70,6 +72,7 @@ impl Worker {
             found: Vec::new(),
             lines: Vec::new(),
             items: Vec::new(),
+            met: Met::default(),
         }
     }
 
@@ -121,8 +124,9 @@ impl Worker {
                 })
             }
             Request::StockLevel { d_id, threshold } => {
-                let items = &mut self.items;
-                let run = tables.run_stock_level(session, options.access, (w_id, *d_id), *threshold, items);
+                let (items, met) = (&mut self.items, &mut self.met);
+                let run =
+                    tables.run_stock_level(session, options.access, (w_id, *d_id), *threshold, items, met);
                 run.map(|short| {
                     black_box(short);
                     false
