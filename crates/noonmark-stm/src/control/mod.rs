@@ -25,6 +25,8 @@ pub mod dctl;
 pub mod dctl_sf;
 pub mod deferred;
 pub mod lock_word;
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod plays;
 
 use crate::desk::Desk;
 use noonmark_core::{Step, WaitFor};

@@ -47,3 +47,6 @@ macro_rules! control {
 }
 
 pub(crate) use {control, for_each_control};
+// The same, for tests that not every control can pass.
+#[allow(unused_imports, reason = "not every test file has some")]
+pub(crate) use for_each_control as for_each_starvation_free_control;
