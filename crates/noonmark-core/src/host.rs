@@ -173,6 +173,13 @@ impl Host for Threads {
         }
     }
 
+    /// All threads of a schedule are one thread of the system.
+    #[cfg(shuttle)]
+    fn caller_hint(&self) -> usize {
+        thread::current().id().into()
+    }
+
+    #[cfg(not(shuttle))]
     fn caller_hint(&self) -> usize {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(0);
