@@ -175,6 +175,13 @@ impl Host for Threads {
         }
     }
 
+    /// All threads of a schedule are one thread of the system.
+    #[cfg(shuttle)]
+    fn caller_hint(&self) -> usize {
+        thread::current().id().into()
+    }
+
+    #[cfg(not(shuttle))]
     fn caller_hint(&self) -> usize {
         // The standard library's: no part of what a model checker looks at.
         use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,90 @@
+//! The central clock.
+//!
+//! A counter on cache lines of its own, which every transaction looks at when it begins. Who advances it, and when, is
+//! what the [controls](crate::control) differ in.
+//!
+//! It begins at 1, so that what nobody has written (time 0) is older than every transaction. It ends at
+//! [`TIME_MAX`], which at forty million advances a second, as many as the paper's machine can do (§7.1), is
+//! after 325 days; the memory is then used up, and says so by a panic rather than by a wrong value.
+//!
+//! What it does not do: it does not tell the time of day.
+
+use super::lock_word::TIME_MAX;
+use noonmark_core::sync::{AtomicU64, CachePadded, Ordering};
+
+/// See the module's page.
+#[derive(Debug)]
+pub struct Clock(CachePadded<AtomicU64>);
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock(CachePadded(AtomicU64::new(1)))
+    }
+}
+
+impl Clock {
+    /// What it shows. *Acquire*: with a time comes all that was done before somebody advanced the clock to it.
+    #[inline(always)]
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// What it shows, to one who has just passed a sequentially consistent fence.
+    #[inline(always)]
+    pub fn now_after_fence(&self) -> u64 {
+        // Relaxed: see `crate::control::deferred` on the two fences.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sees to it that it shows more than `time`; tells whether it did not before.
+    #[inline]
+    pub fn advance_past(&self, time: u64) -> bool {
+        let mut now = self.0.load(Ordering::Relaxed);
+        while now <= time {
+            // Release: what the caller did comes before what is done at the new time. Acquire: so does what
+            // others did before an earlier time. (A later one that is found goes to whoever begins then.)
+            match self.0.compare_exchange(now, Self::within(time + 1), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+        false
+    }
+
+    /// Advances it by one, and answers the new time.
+    #[inline]
+    pub fn advance(&self) -> u64 {
+        // Sequentially consistent, which on the machines we know costs no more: the locks that were taken come
+        // before, and what is validated after.
+        Self::within(self.0.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    #[inline(always)]
+    fn within(time: u64) -> u64 {
+        assert!(time < TIME_MAX, "the clock of this transactional memory has come to its end");
+        time
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_advanced_as_far_as_it_takes_and_no_further() {
+        let clock = Clock::default();
+        assert_eq!(clock.now(), 1);
+        assert!(!clock.advance_past(0) && clock.now() == 1);
+        assert!(clock.advance_past(1) && clock.now() == 2);
+        assert!(clock.advance_past(7) && clock.now() == 8);
+        assert!(!clock.advance_past(5) && clock.now() == 8);
+        assert_eq!((clock.advance(), clock.now()), (9, 9));
+    }
+
+    #[test]
+    #[should_panic(expected = "has come to its end")]
+    fn it_ends_with_a_clear_word() {
+        let clock = Clock::default();
+        clock.advance_past(TIME_MAX - 1);
+    }
+}

@@ -1,0 +1,323 @@
+//! Deferred Clock Transactional Locking: what is common to its four variants (Algorithms 1 and 2).
+//!
+//! A transaction notes the clock when it begins. It may read what was last written *before* that time, and what it
+//! has itself written last. It writes in place, under a lock, and when it commits its locks are left with the
+//! clock's time, *without advancing it*. So the next transaction that meets what was written may find a time that
+//! is not before its own, though it was over when it began; it then restarts, and it, not the writer, advances the
+//! clock. Who meets nobody advances nothing: disjoint transactions, one after the other or side by side, share
+//! one time (§3.1).
+//!
+//! The variants differ in what may be read and locked ([`Variant`]; Algorithms 3 and 4), and in whether a
+//! transaction that has failed too often runs irrevocably (§5).
+//!
+//! # Why a reader's copy is good
+//!
+//! There is a sequentially consistent fence in a reader between its look at the clock and its first copy, and one in a
+//! writer between its last store (or the undoing of it) and its look at the clock. Say a reader began at time `r`, and
+//! finds a word that a writer left unlocked with a time `c < r`. The writer looked at the clock when it showed
+//! `c`, and the reader when it showed more, so the writer's fence comes before the reader's. Therefore:
+//!
+//! 1. The reader's copy, made after its fence, is not older than what the writer left; nor is it a value that the
+//!    writer wrote and then replaced or undid. The paper's reader does not look at the word before it copies, and this
+//!    is why it need not.
+//! 2. Whatever else that writer wrote, the reader finds locked or later: nothing that it has read since its fence
+//!    can be from before.
+//!
+//! And if the copy holds a value of a writer that came later, then the reader finds that writer's lock (see
+//! [`super::lock_word`]). So all that is read was committed before the attempt began, and not replaced until it was read
+//! the last time: opacity (§4), without validating anything again while the attempt runs.
+//!
+//! *What one's own slot has left last* may be read at any time of the clock (§3.1): it was committed (or undone) by a
+//! transaction that was over when this one began, and whoever wrote it before that had all his locks when he let this
+//! one go.
+//!
+//! # Departures from the listings
+//!
+//! - The lock is taken from the word that was checked, the read bit is unlocked whoever wrote last, and more: see
+//!   [`super::lock_word`].
+//! - `restartTxn` adds one to the clock, whoever else has done so since. Here the clock is advanced past the time that
+//!   was in the way, and if it is already, not at all: when many meet the same write, one of them advances.
+//! - The time that an undone write is left with is read after a fence, and not what the addition answered: that is right
+//!   also when the clock is not advanced (DCOTL's write conflicts, and a transaction that its user calls off).
+//!   It is never the time from before: a reader may have copied what was undone.
+//! - The ticket of the irrevocable transaction is taken before the attempt begins, not between its look at the clock and
+//!   its first read, and is released last, after all locks.
+//! - An irrevocable transaction can be rolled back all the same, by its user: it has an undo log like any other.
+//!
+//! # What it does not do
+//!
+//! It does not wait: an irrevocable transaction that must is told so ([`Step::Busy`]), and the ticket is
+//! the driver's ([`crate::run`]).
+
+use super::clock::Clock;
+use super::lock_word::{Held, Limit, Lock, LockWord};
+use super::{Conflict, Control, Ending};
+use crate::desk::Desk;
+use crate::log::Lent;
+use crate::planted::Bug;
+use noonmark_core::sync::{Ordering, fence};
+use noonmark_core::{SlotId, Step, WaitFor};
+use std::cell::Cell;
+
+/// In what the four differ.
+pub trait Variant: Sized + Send + Sync + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// Whether there are irrevocable transactions, so that two may hold one lock word at a time (§5).
+    const IS_IRREVOCABLE: bool;
+    /// Whether a conflict that a write has met advances the clock, too.
+    const WRITES_ADVANCE: bool;
+
+    /// Whether a transaction of this slot that began at the limit's time may read what has this word
+    /// (`isReadConsistent`).
+    fn is_read_consistent(word: LockWord, limit: Limit, slot: SlotId) -> bool;
+
+    /// Whether it may write it (`isWriteConsistent`), if nobody has it locked for reading.
+    fn is_write_consistent(word: LockWord, limit: Limit, slot: SlotId) -> bool;
+}
+
+/// What is kept of an attempt.
+#[derive(Debug)]
+pub struct Local {
+    /// Before which time a value must have been written for the attempt to read it: `tl_readTS`. [`Limit::NOTHING`]
+    /// while it is irrevocable, so that every read comes to the slow path.
+    limit: Cell<Limit>,
+    /// The time that the clock must be past for the next attempt not to meet the same again.
+    in_the_way: Cell<u64>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Local { limit: Cell::new(Limit::NOTHING), in_the_way: Cell::new(0) }
+    }
+}
+
+impl Local {
+    /// Notes what was in the way, for the conflict.
+    #[cold]
+    fn meets(&self, word: LockWord, locked: Conflict, newer: Conflict) -> Conflict {
+        if word.is_written() || word.is_read() {
+            // His commit will leave the time that the clock then shows, at least this one.
+            self.in_the_way.set(self.limit.get().time());
+            locked
+        } else {
+            self.in_the_way.set(word.time());
+            newer
+        }
+    }
+}
+
+/// Lends the lock to the attempt.
+#[inline(always)]
+fn lend(lock: &Lock) -> Lent<Lock> {
+    // SAFETY: whoever calls a rule holds the lock for the lifetime of the attempt (`'tx`, see
+    // `crate::transaction`); and this goes into the logs of the desk only.
+    unsafe { Lent::new(lock) }
+}
+
+impl<V: Variant> Control for V {
+    const NAME: &'static str = V::NAME;
+    const IS_IRREVOCABLE: bool = V::IS_IRREVOCABLE;
+
+    type Lock = Lock;
+    type Shared = Clock;
+    type Local = Local;
+    type Read = Lent<Lock>;
+    type Held = Held;
+
+    /// `beginTxn`, lines 11 to 13.
+    #[inline]
+    fn begin(me: &Desk<Self>) {
+        let limit = if me.is_irrevocable() { Limit::NOTHING } else { Limit::before(me.shared().now()) };
+        me.local.limit.set(limit);
+    }
+
+    /// `stmRead`.
+    #[inline(always)]
+    fn read<R: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
+        let copy = load();
+        // The copy comes before the look at the word.
+        fence(Ordering::Acquire);
+        if lock.load_after_fence().is_older_than(me.local.limit.get()) {
+            if tracked {
+                log_read(me, lock);
+            }
+            return Step::Ready(copy);
+        }
+        read_slowly::<V, R>(me, lock, tracked, load)
+    }
+
+    /// `stmWrite`, up to where it writes.
+    #[inline]
+    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+        let slot = me.slot;
+        let seen = lock.load();
+        if seen.is_written_by(slot) {
+            return Step::Ready(());
+        }
+        if me.is_irrevocable() {
+            return write_alone(me, lock, seen);
+        }
+        let limit = me.local.limit.get();
+        if seen.is_written() || seen.is_read() || !V::is_write_consistent(seen, limit, slot) {
+            return Step::Abort(me.local.meets(seen, Conflict::WriteLocked, Conflict::WriteNewer));
+        }
+        // The word that was checked, and no other.
+        let is_consistent = V::is_read_consistent(seen, limit, slot) || me.has_planted(Bug::AlwaysConsistent);
+        match lock.try_lock(lend(lock), seen, slot, is_consistent) {
+            Some(held) => {
+                me.held.push(held);
+                Step::Ready(())
+            }
+            None => {
+                me.local.in_the_way.set(limit.time());
+                Step::Abort(Conflict::WriteLocked)
+            }
+        }
+    }
+
+    /// `commitTxn`, up to where it is sure to commit.
+    #[inline]
+    fn validate(me: &Desk<Self>) -> Result<(), Conflict> {
+        if me.held.is_empty() {
+            // All was read as of one time: see the module's page. (An irrevocable transaction has it locked.)
+            return Ok(());
+        }
+        // Between the locks and what is looked at now, so that of two transactions that each read what the other
+        // writes one sees the other; and between the values and the clock: see the module's page.
+        fence(Ordering::SeqCst);
+        if me.is_irrevocable() || me.has_planted(Bug::SkipValidation) {
+            return Ok(());
+        }
+        let (slot, limit) = (me.slot, me.local.limit.get());
+        for lock in me.reads.iter() {
+            let word = lock.load_after_fence();
+            if !(word.is_older_than(limit) || V::is_read_consistent(word, limit, slot)) {
+                return Err(me.local.meets(word, Conflict::Changed, Conflict::Changed));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rest of `commitTxn`, and `restartTxn`.
+    #[inline]
+    fn release(me: &Desk<Self>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
+        let slot = me.slot;
+        if !me.held.is_empty() {
+            if ending != Ending::Commit {
+                // The undoing comes before the look at the clock. (At a commit, `validate` had the fence.)
+                fence(Ordering::SeqCst);
+            }
+            let time = me.shared().now_after_fence();
+            for held in me.held.iter() {
+                let is_undone = ending != Ending::Commit;
+                let time = if (is_undone && me.has_planted(Bug::UndoKeepsTime))
+                    || (!is_undone && me.has_planted(Bug::CommitKeepsTime))
+                {
+                    held.before.time()
+                } else {
+                    time
+                };
+                if me.is_irrevocable() {
+                    Lock::release_alone(held, time, slot);
+                } else {
+                    Lock::release(held, time, slot, V::IS_IRREVOCABLE);
+                }
+                if held.before.is_watched() && !me.has_planted(Bug::SkipWakes) {
+                    wake(held.lock.as_awaited());
+                }
+            }
+        }
+        if me.is_irrevocable() {
+            for lock in me.reads.iter() {
+                lock.read_unlock();
+            }
+        }
+        if let Ending::Restart(conflict) = ending {
+            let by_write = matches!(conflict, Conflict::WriteLocked | Conflict::WriteNewer);
+            if V::WRITES_ADVANCE || !by_write {
+                me.shared().advance_past(me.local.in_the_way.get());
+            }
+        }
+    }
+
+    fn awaited(read: Lent<Lock>) -> WaitFor {
+        read.as_awaited()
+    }
+
+    fn watch(me: &Desk<Self>, read: Lent<Lock>) -> bool {
+        let seen = read.load();
+        !seen.is_written()
+            && !seen.is_read()
+            && V::is_read_consistent(seen, me.local.limit.get(), me.slot)
+            && read.watch(seen)
+    }
+
+    fn time(shared: &Clock) -> u64 {
+        shared.now()
+    }
+}
+
+/// Logs a read, once if it comes several times in a row.
+#[inline(always)]
+fn log_read<V: Variant>(me: &Desk<V>, lock: &Lock) {
+    let lent = lend(lock);
+    if me.reads.last() != Some(lent) {
+        me.reads.push(lent);
+    }
+}
+
+/// A read that finds more than an old word: one's own, somebody's lock, or something new.
+#[cold]
+#[inline(never)]
+fn read_slowly<V: Variant, R: Copy>(
+    me: &Desk<V>,
+    lock: &Lock,
+    tracked: bool,
+    load: impl Fn() -> R,
+) -> Step<R, Conflict> {
+    if me.is_irrevocable() {
+        return read_alone(me, lock).map(|()| load());
+    }
+    let copy = load();
+    fence(Ordering::Acquire);
+    let word = lock.load_after_fence();
+    if V::is_read_consistent(word, me.local.limit.get(), me.slot) || me.has_planted(Bug::SkipPostValidation) {
+        if tracked {
+            log_read(me, lock);
+        }
+        Step::Ready(copy)
+    } else {
+        Step::Abort(me.local.meets(word, Conflict::ReadLocked, Conflict::ReadNewer))
+    }
+}
+
+/// The irrevocable transaction locks for reading: sets the bit once, and then asks until the writer has gone, who is
+/// the last one.
+fn read_alone<V: Variant>(me: &Desk<V>, lock: &Lock) -> Step<(), Conflict> {
+    let mut word = lock.load();
+    if word.is_written_by(me.slot) {
+        return Step::Ready(());
+    }
+    if !word.is_read() {
+        lock.read_lock();
+        // Only what this one has set it unlocks.
+        me.reads.push(lend(lock));
+        word = lock.load();
+    }
+    if word.is_written() { Step::Busy(Conflict::ReadLocked) } else { Step::Ready(()) }
+}
+
+/// The irrevocable transaction locks for writing: as for reading, and then alone.
+#[cold]
+fn write_alone<V: Variant>(me: &Desk<V>, lock: &Lock, seen: LockWord) -> Step<(), Conflict> {
+    debug_assert!(!seen.is_written_by(me.slot));
+    match read_alone(me, lock) {
+        Step::Ready(()) => {
+            let seen = lock.load();
+            me.held.push(lock.write_lock_alone(lend(lock), seen, me.slot));
+            Step::Ready(())
+        }
+        _ => Step::Busy(Conflict::WriteLocked),
+    }
+}

@@ -1,0 +1,138 @@
+//! Concurrency controls: the rules of reading, writing and committing, one file each.
+//!
+//! A [`Control`] knows locks, the clock and what an attempt has logged; it knows no values, no variables and no
+//! host. Its rules look at one lock and answer a [`Step`]: granted, *busy* (ask again soon), or a [`Conflict`] to
+//! abort with. They never wait. What is common to all of them is done by others: values are written in place and
+//! undone from a log ([`crate::desk`]), memory is reclaimed by epochs, and the driver ([`crate::run`]) repeats.
+//!
+//! All write in place, under a lock taken when the write is made, and none defers its writes to the commit: the
+//! paper chose so because a read then never searches a write set (§3).
+//!
+//! | control | file | opaque | starvation-free | the clock is advanced |
+//! |---|---|---|---|---|
+//! | [`Dctl`](crate::Dctl) | `dctl.rs` (Algorithm 3) | yes | no | by an attempt that meets a conflict |
+//! | [`Dcotl`](crate::Dcotl) | `dcotl.rs` (Algorithm 4) | yes | no | by an attempt that meets a conflict reading |
+//! | [`DctlSf`](crate::DctlSf) | `dctl_sf.rs` (§5) | yes | yes | as `Dctl` |
+//! | [`DcotlSf`](crate::DcotlSf) | `dcotl_sf.rs` (§5) | yes | yes | as `Dcotl` |
+//!
+//! What it does not do: a control decides nothing about time. How long to spin, when to give up speculation and
+//! how to wait is the driver's.
+
+pub mod clock;
+pub mod dcotl;
+pub mod dcotl_sf;
+pub mod dctl;
+pub mod dctl_sf;
+pub mod deferred;
+pub mod lock_word;
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod plays;
+
+use crate::desk::Desk;
+use noonmark_core::{Step, WaitFor};
+
+/// Why an attempt cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// A read found another transaction's write lock.
+    ReadLocked,
+    /// A read found a value that was written after the attempt began, or at the same time of the clock.
+    ReadNewer,
+    /// A write found another transaction's lock.
+    WriteLocked,
+    /// A write found a value that was written after the attempt began, or at the same time of the clock.
+    WriteNewer,
+    /// At the commit, something that was read had changed.
+    Changed,
+}
+
+impl Conflict {
+    /// How many kinds there are.
+    pub(crate) const KINDS: usize = 5;
+
+    /// Which of them this is.
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Whether somebody holds what was wanted, so that it is worth while to give him some time.
+    pub(crate) fn is_held(self) -> bool {
+        matches!(self, Conflict::ReadLocked | Conflict::WriteLocked)
+    }
+}
+
+/// How an attempt ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its writes stay. It has been validated.
+    Commit,
+    /// Its writes have been undone, because of a conflict.
+    Restart(Conflict),
+    /// Its writes have been undone, because the user wants it so.
+    Cancel,
+}
+
+/// A concurrency control. Sealed: see the [table](self) of those that there are.
+pub trait Control: Sized + Send + Sync + 'static {
+    /// Its name, as the paper writes it.
+    const NAME: &'static str;
+
+    /// Whether it knows irrevocable attempts.
+    const IS_IRREVOCABLE: bool;
+
+    /// What lies beside an object, or in the table of locks. New: never written.
+    #[doc(hidden)]
+    type Lock: Default + Send + Sync + 'static;
+    /// What all transactions of one memory share.
+    #[doc(hidden)]
+    type Shared: Default + Send + Sync + 'static;
+    /// What it keeps of the attempt at a desk.
+    #[doc(hidden)]
+    type Local: Default + Send;
+    /// What it logs of a read.
+    #[doc(hidden)]
+    type Read: Copy;
+    /// What it logs of a lock.
+    #[doc(hidden)]
+    type Held: Copy;
+
+    /// An attempt begins. A sequentially consistent fence comes after this and before its first read.
+    #[doc(hidden)]
+    fn begin(me: &Desk<Self>);
+
+    /// Reads what `load` copies, which `lock` guards; `tracked` if it is to be validated at the commit.
+    /// `load` may be called more than once.
+    #[doc(hidden)]
+    fn read<R: Copy>(
+        me: &Desk<Self>,
+        lock: &Self::Lock,
+        tracked: bool,
+        load: impl Fn() -> R,
+    ) -> Step<R, Conflict>;
+
+    /// Gets the right to write what `lock` guards, until the attempt ends.
+    #[doc(hidden)]
+    fn write(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict>;
+
+    /// All is written: may it commit? Asked once.
+    #[doc(hidden)]
+    fn validate(me: &Desk<Self>) -> Result<(), Conflict>;
+
+    /// The attempt ends: lets go of all locks, and names those for which others wait.
+    #[doc(hidden)]
+    fn release(me: &Desk<Self>, ending: Ending, wake: impl FnMut(WaitFor));
+
+    /// What those wait for who wait for a change of what was read.
+    #[doc(hidden)]
+    fn awaited(read: Self::Read) -> WaitFor;
+
+    /// The attempt has been released: if what was read has not changed since, sees to it that whoever changes it
+    /// names it in [`Control::release`]. False: it has changed.
+    #[doc(hidden)]
+    fn watch(me: &Desk<Self>, read: Self::Read) -> bool;
+
+    /// What a clock shows, if there is one.
+    #[doc(hidden)]
+    fn time(shared: &Self::Shared) -> u64;
+}

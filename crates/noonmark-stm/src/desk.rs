@@ -1,0 +1,353 @@
+//! Desks: where attempts are made, one after another.
+//!
+//! Each slot of a memory has a desk, and whoever holds the slot works there: he logs what he reads, locks, overwrites,
+//! allocates and frees, and when the attempt ends, clears the desk. Buffers stay, so that a transaction allocates nothing
+//! once they have grown.
+//!
+//! Writes are made in place, and what was there before is logged: word by word, and only words that change. To undo is
+//! to go through that log backwards. While an attempt runs, others may copy what it has written; they find its
+//! lock, and throw the copy away.
+//!
+//! Memory that an attempt allocates is nobody else's until it commits: if it does not, the memory is freed. Memory that
+//! it frees is freed only after it has committed *and* whoever might have found it before has ended: it is
+//! retired to the epochs. So neither a transaction that is doomed and does not know it, nor one that reads an older
+//! state, ever touches freed memory.
+//!
+//! What it does not do: it does not decide how an attempt ends, and it knows no lock.
+
+use crate::control::{Conflict, Control};
+use crate::log::{Lent, Log};
+use crate::plain::Plain;
+use crate::planted::Bug;
+use noonmark_core::sync::{AtomicU64, AtomicUsize, CachePadded, Ordering};
+use noonmark_core::{Epochs, Garbage, Limbo, SlotId};
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What all desks of a memory share.
+pub struct Common<C: Control> {
+    pub shared: CachePadded<C::Shared>,
+    /// The locks of objects that have none of their own; see [`crate::place`].
+    pub table: Box<[C::Lock]>,
+    #[cfg(feature = "planted-bugs")]
+    pub bug: Option<Bug>,
+}
+
+/// Why an attempt will not commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It met a conflict.
+    Conflict(Conflict),
+    /// It waits for a change of what it has read.
+    Retry,
+}
+
+/// Memory, and how to free it.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    pointer: NonNull<u8>,
+    free: unsafe fn(*mut u8, usize),
+}
+
+impl Block {
+    /// A value that was allocated by `Box::new` and given up by `Box::into_raw`.
+    pub fn of_box<T: Send + 'static>(pointer: NonNull<T>) -> Self {
+        unsafe fn free<T>(pointer: *mut u8, _: usize) {
+            // SAFETY: made of a box, and freed once: see `Block::free` and `Desk::settle`.
+            drop(unsafe { Box::from_raw(pointer.cast::<T>()) });
+        }
+        Block { pointer: pointer.cast(), free: free::<T> }
+    }
+
+    /// Frees it now.
+    ///
+    /// # Safety
+    /// Nobody refers to it, and nobody else frees it.
+    unsafe fn free(self) {
+        // SAFETY: promised by the caller, and at the making.
+        unsafe { (self.free)(self.pointer.as_ptr(), 0) }
+    }
+
+    /// Something for a limbo to free.
+    ///
+    /// # Safety
+    /// It has been unlinked, and nobody else frees it.
+    unsafe fn into_garbage(self) -> Garbage {
+        // SAFETY: promised by the caller; any thread may free it, as the value is `Send`.
+        unsafe { Garbage::new(self.pointer.as_ptr(), 0, self.free) }
+    }
+}
+
+/// A word, and what was in it.
+#[derive(Clone, Copy)]
+struct Overwritten {
+    cell: Lent<AtomicU64>,
+    before: u64,
+}
+
+/// How far the logs had come at some point of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Savepoint {
+    overwritten: usize,
+    allocated: usize,
+    freed: usize,
+}
+
+/// Counts that only the holder of the desk changes, and anybody may look at.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub commits: Count,
+    pub conflicts: [Count; Conflict::KINDS],
+    pub cancels: Count,
+    pub sleeps: Count,
+    pub irrevocable: Count,
+    /// The most attempts that one transaction took.
+    pub attempts_max: Count,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Count(AtomicU64);
+
+impl Default for Count {
+    fn default() -> Self {
+        Count(AtomicU64::new(0))
+    }
+}
+
+impl Count {
+    /// Adds one. Only the holder of the desk does, so two plain steps are enough.
+    #[inline(always)]
+    pub fn add_one(&self) {
+        self.0.store(self.get() + 1, Ordering::Relaxed);
+    }
+
+    /// Raises it to at least this.
+    #[inline(always)]
+    pub fn raise(&self, to: u64) {
+        if self.get() < to {
+            self.0.store(to, Ordering::Relaxed);
+        }
+    }
+
+    /// What it is.
+    #[inline(always)]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// See the module's page.
+pub struct Desk<C: Control> {
+    pub slot: SlotId,
+    pub common: Arc<Common<C>>,
+    /// What the control keeps of the attempt.
+    pub local: C::Local,
+    /// What it has read. Cleared between attempts, as all logs are.
+    pub reads: Log<C::Read>,
+    /// What it has locked.
+    pub held: Log<C::Held>,
+    /// Who works here while an attempt is under way (the host's hint, and 1), or 0. Others look at it.
+    busy_with: AtomicUsize,
+    /// Whether the attempt under way is irrevocable.
+    is_irrevocable: Cell<bool>,
+    /// Why the attempt under way will not commit, if that is known.
+    cause: Cell<Option<Cause>>,
+    overwritten: Log<Overwritten>,
+    /// What the attempt has allocated: freed if it does not commit.
+    allocated: Log<Block>,
+    /// What a branch has allocated that was undone: freed in any case, but not before the attempt ends, as the
+    /// closure may still refer to it.
+    discarded: Log<Block>,
+    /// What is to be freed if the attempt commits.
+    freed: Log<Block>,
+    limbo: RefCell<Limbo>,
+    pub counts: Counts,
+}
+
+// SAFETY: a desk is worked at by whoever holds its slot, who may move between threads. Blocks and garbage may be
+// freed by any thread; the addresses in the other logs are used by whoever works here, during one attempt, which a
+// handle that is not `Send` keeps on one thread.
+unsafe impl<C: Control> Send for Desk<C> {}
+
+impl<C: Control> Desk<C> {
+    pub fn new(slot: SlotId, common: Arc<Common<C>>) -> Self {
+        Desk {
+            slot,
+            common,
+            local: C::Local::default(),
+            reads: Log::default(),
+            held: Log::default(),
+            busy_with: AtomicUsize::new(0),
+            is_irrevocable: Cell::new(false),
+            cause: Cell::new(None),
+            overwritten: Log::default(),
+            allocated: Log::default(),
+            discarded: Log::default(),
+            freed: Log::default(),
+            limbo: RefCell::new(Limbo::new()),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What all transactions share, as the control wants it.
+    #[inline(always)]
+    pub fn shared(&self) -> &C::Shared {
+        &self.common.shared.0
+    }
+
+    /// Whether this bug is planted.
+    #[cfg(feature = "planted-bugs")]
+    #[inline(always)]
+    pub fn has_planted(&self, bug: Bug) -> bool {
+        self.common.bug == Some(bug)
+    }
+
+    /// No bug is planted here.
+    #[cfg(not(feature = "planted-bugs"))]
+    #[inline(always)]
+    pub fn has_planted(&self, _: Bug) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    pub fn is_irrevocable(&self) -> bool {
+        self.is_irrevocable.get()
+    }
+
+    /// An attempt begins.
+    #[inline]
+    pub fn begin(&self, is_irrevocable: bool, caller: usize) {
+        debug_assert!(self.reads.is_empty() && self.held.is_empty() && self.overwritten.is_empty());
+        // Relaxed: who looks for itself is the one who wrote it.
+        self.busy_with.store(caller + 1, Ordering::Relaxed);
+        self.is_irrevocable.set(is_irrevocable);
+        self.cause.set(None);
+    }
+
+    /// Whether this caller is in the midst of an attempt here.
+    pub fn is_busy_with(&self, caller: usize) -> bool {
+        self.busy_with.load(Ordering::Relaxed) == caller + 1
+    }
+
+    /// The attempt under way will not commit. The first cause stays.
+    #[cold]
+    pub fn interrupt(&self, cause: Cause) {
+        if self.cause.get().is_none() {
+            self.cause.set(Some(cause));
+        }
+    }
+
+    #[inline(always)]
+    pub fn cause(&self) -> Option<Cause> {
+        self.cause.get()
+    }
+
+    /// The attempt goes on after all: another branch is tried.
+    pub fn resume(&self) {
+        self.cause.set(None);
+    }
+
+    /// Writes a value in place, under a lock that the attempt holds.
+    #[inline(always)]
+    pub fn store<T: Plain>(&self, cells: &T::Cells, words: T::Words) {
+        T::store(cells, words, &mut |cell, word| {
+            // Relaxed: under the lock; readers look at the word of the lock after they have copied.
+            let before = cell.load(Ordering::Relaxed);
+            if before != word {
+                // SAFETY: whoever writes holds the cells for the lifetime of the attempt (`'tx`, see
+                // `crate::transaction`), and this log is cleared before that ends.
+                let cell_lent = unsafe { Lent::new(cell) };
+                self.overwritten.push(Overwritten { cell: cell_lent, before });
+                cell.store(word, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Something that was allocated and is nobody else's yet.
+    pub fn allocated(&self, block: Block) {
+        self.allocated.push(block);
+    }
+
+    /// Something is to be freed if the attempt commits.
+    ///
+    /// # Safety
+    /// If the attempt commits, then nobody whose transaction begins later finds it, and nobody else frees it.
+    pub unsafe fn freed(&self, block: Block) {
+        self.freed.push(block);
+    }
+
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint {
+            overwritten: self.overwritten.len(),
+            allocated: self.allocated.len(),
+            freed: self.freed.len(),
+        }
+    }
+
+    /// Undoes all since then; what was locked stays locked, and what was read stays read.
+    pub fn undo_to(&self, savepoint: Savepoint) {
+        while self.overwritten.len() > savepoint.overwritten {
+            let Some(Overwritten { cell, before }) = self.overwritten.pop() else { break };
+            cell.store(before, Ordering::Relaxed);
+        }
+        while self.allocated.len() > savepoint.allocated {
+            let Some(block) = self.allocated.pop() else { break };
+            self.discarded.push(block);
+        }
+        self.freed.truncate(savepoint.freed);
+    }
+
+    /// Undoes all that the attempt has done.
+    pub fn undo(&self) {
+        self.undo_to(Savepoint { overwritten: 0, allocated: 0, freed: 0 });
+    }
+
+    /// The attempt has let go of its locks: clears the desk. The slot is unpinned, and the closure is over.
+    ///
+    /// What is freed runs code of the users' (their `Drop`), which may run transactions, at other desks.
+    #[inline]
+    pub fn settle(&self, is_committed: bool, epochs: &Epochs) {
+        self.busy_with.store(0, Ordering::Relaxed);
+        self.reads.truncate(0);
+        self.held.truncate(0);
+        self.overwritten.truncate(0);
+        if is_committed {
+            self.allocated.truncate(0);
+        }
+        debug_assert!(self.allocated.is_empty(), "what is undone is discarded");
+        while let Some(block) = self.discarded.pop() {
+            // SAFETY: allocated by this attempt and never committed: others may have copied its address, but not
+            // followed it, as the copy did not stand. The closure, which could, is over.
+            unsafe { block.free() };
+        }
+        if !self.freed.is_empty() {
+            self.retire(epochs);
+        }
+    }
+
+    #[cold]
+    fn retire(&self, epochs: &Epochs) {
+        while let Some(block) = self.freed.pop() {
+            // SAFETY: promised at `freed`; the attempt has committed and let go, or the log would be empty.
+            let garbage = unsafe { block.into_garbage() };
+            self.limbo.borrow_mut().retire(epochs, garbage);
+        }
+    }
+
+    /// Frees what is old enough.
+    pub fn collect(&self, epochs: &Epochs) {
+        self.limbo.borrow_mut().collect(epochs);
+    }
+
+    /// How much waits to be freed.
+    pub fn garbage(&self) -> usize {
+        self.limbo.borrow().len()
+    }
+
+    /// Leaves what waits to be freed to others.
+    pub fn abandon(&self, epochs: &Epochs) {
+        self.limbo.borrow_mut().abandon(epochs);
+    }
+}

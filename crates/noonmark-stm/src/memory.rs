@@ -1,0 +1,230 @@
+//! A transactional memory: the clock, the desks, and whatever else transactions share.
+//!
+//! There is one memory for each [`World`], and variables of one world are known to no other. So what a transaction
+//! reads, and who locks what, is always in terms of one clock and one set of slots, and the type system sees to it:
+//! a variable needs not say which memory it belongs to, and takes no room for it.
+//!
+//! What it does not do: it does not know what variables there are, nor where.
+
+use crate::control::{Conflict, Control};
+use crate::desk::{Common, Desk};
+use crate::place::Place;
+#[cfg(feature = "planted-bugs")]
+use crate::planted::Bug;
+use crate::ticket::TicketLock;
+use crate::world::World;
+use noonmark_core::sync::CachePadded;
+use noonmark_core::{Epochs, Host, SlotId, Slots, WaitingRoom};
+use std::sync::Arc;
+
+/// How a memory is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How many transactions can run at a time, at most 1024; a thread that finds none free waits. 128 unless told
+    /// otherwise.
+    pub slots: usize,
+    /// After how many failed attempts a transaction becomes irrevocable, under controls that know this: `K` in §5
+    /// and §7.2. 10 unless told otherwise, as in the paper.
+    pub attempts_max: u32,
+    /// How the memory is broken, for tests of tests.
+    #[doc(hidden)]
+    #[cfg(feature = "planted-bugs")]
+    pub bug: Option<Bug>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            slots: 128,
+            attempts_max: 10,
+            #[cfg(feature = "planted-bugs")]
+            bug: None,
+        }
+    }
+}
+
+impl Settings {
+    /// With so many slots.
+    #[must_use]
+    pub fn slots(self, slots: usize) -> Self {
+        Settings { slots, ..self }
+    }
+
+    /// With so many attempts before a transaction becomes irrevocable.
+    #[must_use]
+    pub fn attempts_max(self, attempts_max: u32) -> Self {
+        Settings { attempts_max, ..self }
+    }
+
+    /// Broken on purpose.
+    #[doc(hidden)]
+    #[must_use]
+    #[cfg(feature = "planted-bugs")]
+    pub fn plant(self, bug: Bug) -> Self {
+        Settings { bug: Some(bug), ..self }
+    }
+}
+
+/// What has happened in a memory so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Transactions that committed.
+    pub commits: u64,
+    /// Attempts that met a conflict and were made again.
+    pub conflicts: u64,
+    /// Transactions that their user called off.
+    pub cancels: u64,
+    /// Attempts that waited for a change of what they had read.
+    pub sleeps: u64,
+    /// Attempts that were irrevocable.
+    pub irrevocable: u64,
+    /// The most attempts that one transaction took.
+    pub attempts_max: u64,
+    /// What the clock shows: how often it was advanced, and 1.
+    pub clock: u64,
+    conflicts_by_kind: [u64; Conflict::KINDS],
+}
+
+impl Statistics {
+    /// Attempts that met this kind of conflict.
+    pub fn conflicts_of(&self, kind: Conflict) -> u64 {
+        self.conflicts_by_kind[kind.index()]
+    }
+}
+
+struct Desks<C: Control>(Box<[CachePadded<Desk<C>>]>);
+
+// SAFETY: a desk is used by whoever holds its slot, and nobody else: `Seat` is the only way to one, but for its counts,
+// which are atomics.
+unsafe impl<C: Control> Sync for Desks<C> {}
+
+/// See the module's page.
+pub struct Memory<W: World> {
+    pub(crate) host: W::Host,
+    pub(crate) epochs: Epochs,
+    pub(crate) room: WaitingRoom,
+    pub(crate) ticket: TicketLock,
+    pub(crate) attempts_max: u32,
+    slots: Slots,
+    common: Arc<Common<W::Control>>,
+    desks: Desks<W::Control>,
+}
+
+impl<W: World> Memory<W> {
+    /// A memory on this host, for the [`World`] to keep.
+    pub fn new(settings: Settings, host: W::Host) -> Self {
+        let slots = settings.slots.clamp(1, crate::control::lock_word::SLOTS_MAX);
+        let common = Arc::new(Common {
+            shared: CachePadded(Default::default()),
+            table: (0..W::Place::TABLE).map(|_| Default::default()).collect(),
+            #[cfg(feature = "planted-bugs")]
+            bug: settings.bug,
+        });
+        let desks = (0..slots)
+            .filter_map(SlotId::new)
+            .map(|slot| CachePadded(Desk::new(slot, common.clone())))
+            .collect();
+        Memory {
+            host,
+            epochs: Epochs::new(slots),
+            room: WaitingRoom::new(),
+            ticket: TicketLock::default(),
+            attempts_max: settings.attempts_max,
+            slots: Slots::new(slots),
+            common,
+            desks: Desks(desks),
+        }
+    }
+
+    /// What has happened so far. Each number is exact when nothing runs.
+    pub fn statistics(&self) -> Statistics {
+        let mut sum = Statistics { clock: W::Control::time(&self.common.shared), ..Statistics::default() };
+        for desk in &self.desks.0 {
+            let counts = &desk.counts;
+            sum.commits += counts.commits.get();
+            sum.cancels += counts.cancels.get();
+            sum.sleeps += counts.sleeps.get();
+            sum.irrevocable += counts.irrevocable.get();
+            sum.attempts_max = sum.attempts_max.max(counts.attempts_max.get());
+            for (sum, count) in sum.conflicts_by_kind.iter_mut().zip(&counts.conflicts) {
+                *sum += count.get();
+            }
+        }
+        sum.conflicts = sum.conflicts_by_kind.iter().sum();
+        sum
+    }
+
+    /// A desk for the caller; waits until one is free.
+    ///
+    /// # Panics
+    /// If the caller is in the midst of a transaction, as far as that is noticed: when it works at the desk that its
+    /// hint leads to, which is so unless that one was taken.
+    #[inline]
+    pub(crate) fn seat(&'static self) -> Seat<W> {
+        let hint = self.host.caller_hint();
+        let mut turn = 0;
+        loop {
+            if let Some(slot) = self.slots.claim(hint) {
+                let preferred = hint % self.slots.count();
+                if slot.index() != preferred && self.desks.0[preferred].is_busy_with(hint) {
+                    self.slots.get(slot).release();
+                    begun_inside_another();
+                }
+                return Seat { memory: self, slot };
+            }
+            if turn < 1_000 {
+                self.host.spin(turn);
+            } else {
+                self.host.sleep_ns(20_000);
+            }
+            turn += 1;
+        }
+    }
+}
+
+#[cold]
+fn begun_inside_another() -> ! {
+    panic!(
+        "a transaction began inside another one of the same world: hand on the handle of the outer one instead"
+    )
+}
+
+impl<W: World> std::fmt::Debug for Memory<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory")
+            .field("control", &W::Control::NAME)
+            .field("slots", &self.slots.count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<W: World> Drop for Memory<W> {
+    fn drop(&mut self) {
+        for desk in &self.desks.0 {
+            // What waits to be freed goes with the epochs.
+            desk.abandon(&self.epochs);
+        }
+    }
+}
+
+/// The right to work at a desk.
+pub(crate) struct Seat<W: World> {
+    pub(crate) memory: &'static Memory<W>,
+    slot: SlotId,
+}
+
+impl<W: World> Seat<W> {
+    #[inline(always)]
+    pub(crate) fn desk(&mut self) -> &Desk<W::Control> {
+        &self.memory.desks.0[self.slot.index()]
+    }
+}
+
+impl<W: World> Drop for Seat<W> {
+    #[inline]
+    fn drop(&mut self) {
+        self.memory.slots.get(self.slot).release();
+    }
+}

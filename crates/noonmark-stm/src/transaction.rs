@@ -1,0 +1,296 @@
+//! Handles: what a closure gets, to read and write by.
+//!
+//! There are three, all `Copy`, all a pointer to the desk: [`Tx`] reads and writes, [`Snapshot`] only reads,
+//! [`Irrevocable`] is never interrupted. What can be done with which is said by [`Reads`] and [`Writes`], which
+//! variables and maps ask for.
+//!
+//! # The lifetimes
+//!
+//! An attempt logs the addresses of locks and words, and goes back to them when it ends. So whatever it touches must last
+//! until then. `'tx` stands for the time until the attempt has ended, and every operation borrows its
+//! variable for `'tx`. The closure must work for any `'tx`, hence cannot have anything of its own that lasts so
+//! long; what it borrows from outside lasts for `'env`, which is known to be longer. (The same device as in
+//! [`std::thread::scope`].) In the other direction, what is read by reference comes out with the lifetime `'tx`: it
+//! can be used, and looked through for more variables, but not carried out of the closure.
+//!
+//! Handles are neither `Send` nor `Sync`.
+//!
+//! What it does not do: a handle decides nothing; it asks the control, and where that says *busy*, asks again.
+
+use crate::control::{Conflict, Control};
+use crate::desk::{Cause, Desk};
+use crate::world::{Global, World};
+use noonmark_core::{Host, Step};
+use std::marker::PhantomData;
+
+/// An operation cannot go on: the transaction must be run again, or waits. Hand it on, with `?`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an operation that was interrupted did nothing: hand it on, with `?`"]
+pub struct Interrupted(pub(crate) ());
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the transaction was interrupted, and must be run again")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// How often a speculative attempt asks again where a control says *busy*.
+const BUSY_TURNS: u32 = 128;
+
+/// Neither `Send` nor `Sync`, and no longer or shorter than it says.
+type Marker<'tx, 'env, W> = PhantomData<(*mut (), &'tx mut &'tx (), &'env mut &'env (), W)>;
+
+macro_rules! handle {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        pub struct $name<'tx, 'env: 'tx, W: World = Global> {
+            desk: &'tx Desk<W::Control>,
+            marker: Marker<'tx, 'env, W>,
+        }
+
+        impl<W: World> Clone for $name<'_, '_, W> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<W: World> Copy for $name<'_, '_, W> {}
+
+        impl<W: World> std::fmt::Debug for $name<'_, '_, W> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).field("slot", &self.desk.slot).finish_non_exhaustive()
+            }
+        }
+
+        impl<'tx, W: World> $name<'tx, '_, W> {
+            #[inline(always)]
+            pub(crate) fn new(desk: &'tx Desk<W::Control>) -> Self {
+                $name { desk, marker: PhantomData }
+            }
+        }
+    };
+}
+
+handle! {
+    /// A transaction that reads and writes. In the signature of a function: `tx: Tx<'tx, '_>`.
+    ///
+    /// ```
+    /// use noonmark_stm::{Interrupted, TVar, Tx, atomically};
+    ///
+    /// fn transfer<'tx>(
+    ///     tx: Tx<'tx, '_>,
+    ///     from: &'tx TVar<i64>,
+    ///     to: &'tx TVar<i64>,
+    ///     amount: i64,
+    /// ) -> Result<(), Interrupted> {
+    ///     from.set(tx, from.get(tx)? - amount)?;
+    ///     to.set(tx, to.get(tx)? + amount)
+    /// }
+    ///
+    /// let (alice, bob) = (TVar::new(100), TVar::new(0));
+    /// atomically(|tx| transfer(tx, &alice, &bob, 30));
+    /// assert_eq!((alice.load(), bob.load()), (70, 30));
+    /// ```
+    Tx
+}
+
+handle! {
+    /// A transaction that only reads. Writing does not compile:
+    ///
+    /// ```compile_fail,E0277
+    /// use noonmark_stm::{TVar, view};
+    /// let a = TVar::new(1);
+    /// view(|tx| a.set(tx, 2));
+    /// ```
+    Snapshot
+}
+
+handle! {
+    /// A transaction that runs once. Waiting for a change does not compile:
+    ///
+    /// ```compile_fail,E0599
+    /// use noonmark_stm::{TVar, irrevocably};
+    /// irrevocably(|tx| tx.retry::<()>());
+    /// ```
+    Irrevocable
+}
+
+/// For this crate only: the way from a handle to its desk.
+mod sealed {
+    use super::*;
+
+    pub trait Handle<'tx, W: World>: Copy {
+        /// Whether what is read must be logged.
+        const TRACKED: bool;
+
+        fn desk(self) -> &'tx Desk<W::Control>;
+    }
+
+    impl<'tx, W: World> Handle<'tx, W> for Tx<'tx, '_, W> {
+        const TRACKED: bool = true;
+        #[inline(always)]
+        fn desk(self) -> &'tx Desk<W::Control> {
+            self.desk
+        }
+    }
+
+    impl<'tx, W: World> Handle<'tx, W> for Snapshot<'tx, '_, W> {
+        const TRACKED: bool = false;
+        #[inline(always)]
+        fn desk(self) -> &'tx Desk<W::Control> {
+            self.desk
+        }
+    }
+
+    impl<'tx, W: World> Handle<'tx, W> for Irrevocable<'tx, '_, W> {
+        const TRACKED: bool = true;
+        #[inline(always)]
+        fn desk(self) -> &'tx Desk<W::Control> {
+            self.desk
+        }
+    }
+}
+
+/// A handle that can read: [`Tx`], [`Snapshot`] or [`Irrevocable`].
+pub trait Reads<'tx, W: World>: sealed::Handle<'tx, W> {}
+
+/// A handle that can write: [`Tx`] or [`Irrevocable`].
+pub trait Writes<'tx, W: World>: Reads<'tx, W> {}
+
+impl<'tx, W: World> Reads<'tx, W> for Tx<'tx, '_, W> {}
+impl<'tx, W: World> Reads<'tx, W> for Snapshot<'tx, '_, W> {}
+impl<'tx, W: World> Reads<'tx, W> for Irrevocable<'tx, '_, W> {}
+impl<'tx, W: World> Writes<'tx, W> for Tx<'tx, '_, W> {}
+impl<'tx, W: World> Writes<'tx, W> for Irrevocable<'tx, '_, W> {}
+
+impl<'tx, W: World> Tx<'tx, '_, W> {
+    /// Gives up for now: undoes what was written, sleeps until something that was read has changed, and runs the closure
+    /// again.
+    ///
+    /// ```
+    /// use noonmark_stm::{TVar, atomically};
+    ///
+    /// let stock = TVar::new(0);
+    /// std::thread::scope(|scope| {
+    ///     let buyer = scope.spawn(|| atomically(|tx| match stock.get(tx)? {
+    ///         0 => tx.retry(),
+    ///         left => stock.set(tx, left - 1),
+    ///     }));
+    ///     atomically(|tx| stock.set(tx, 5));
+    ///     buyer.join().unwrap();
+    /// });
+    /// assert_eq!(stock.load(), 4);
+    /// ```
+    ///
+    /// # Errors
+    /// Always: hand it on.
+    ///
+    /// # Panics
+    /// The transaction does, when it has read nothing: it would sleep for ever.
+    pub fn retry<T>(self) -> Result<T, Interrupted> {
+        self.desk.interrupt(Cause::Retry);
+        Err(Interrupted(()))
+    }
+
+    /// Runs the first branch; if that calls [`Tx::retry`], undoes what it has written and runs the second. If both do, the
+    /// transaction sleeps until something that either has read changes.
+    ///
+    /// A conflict in a branch is none of the other's business: the whole transaction runs again.
+    ///
+    /// ```
+    /// use noonmark_stm::{TVar, atomically};
+    ///
+    /// let (left, right) = (TVar::new(0), TVar::new(7));
+    /// let taken = atomically(|tx| {
+    ///     tx.or_else(
+    ///         |tx| if left.get(tx)? == 0 { tx.retry() } else { left.replace(tx, 0) },
+    ///         |tx| if right.get(tx)? == 0 { tx.retry() } else { right.replace(tx, 0) },
+    ///     )
+    /// });
+    /// assert_eq!((taken, right.load()), (7, 0));
+    /// ```
+    ///
+    /// # Errors
+    /// What the branch that was run last answered.
+    pub fn or_else<T, E>(
+        self,
+        first: impl FnOnce(Self) -> Result<T, E>,
+        second: impl FnOnce(Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let savepoint = self.desk.savepoint();
+        let answer = first(self);
+        if self.desk.cause() != Some(Cause::Retry) {
+            return answer;
+        }
+        drop(answer);
+        self.desk.undo_to(savepoint);
+        self.desk.resume();
+        second(self)
+    }
+}
+
+/// Makes of a control's answer what an operation answers; where it is *busy*, asks again.
+#[inline(always)]
+pub(crate) fn settle<W: World, R>(
+    desk: &Desk<W::Control>,
+    mut ask: impl FnMut() -> Step<R, Conflict>,
+) -> Result<R, Interrupted> {
+    match ask() {
+        Step::Ready(granted) => Ok(granted),
+        Step::Busy(_) => ask_again::<W, R>(desk, ask),
+        Step::Wait(_, conflict) | Step::Abort(conflict) => Err(interrupted::<W>(desk, conflict)),
+    }
+}
+
+#[cold]
+fn interrupted<W: World>(desk: &Desk<W::Control>, conflict: Conflict) -> Interrupted {
+    desk.interrupt(Cause::Conflict(conflict));
+    Interrupted(())
+}
+
+/// Somebody is about to let go. An irrevocable attempt waits as long as it takes.
+#[cold]
+fn ask_again<W: World, R>(
+    desk: &Desk<W::Control>,
+    mut ask: impl FnMut() -> Step<R, Conflict>,
+) -> Result<R, Interrupted> {
+    let host = &W::memory().host;
+    let mut turn = 0;
+    loop {
+        match ask() {
+            Step::Ready(granted) => return Ok(granted),
+            Step::Busy(conflict) if turn >= BUSY_TURNS && !desk.is_irrevocable() => {
+                return Err(interrupted::<W>(desk, conflict));
+            }
+            Step::Busy(_) => {}
+            Step::Wait(_, conflict) | Step::Abort(conflict) => {
+                return Err(interrupted::<W>(desk, conflict));
+            }
+        }
+        host.spin(turn);
+        turn = turn.wrapping_add(1);
+    }
+}
+
+/// Reads what a lock guards.
+#[inline(always)]
+pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>, R: Copy>(
+    tx: X,
+    lock: &'tx <W::Control as Control>::Lock,
+    load: impl Fn() -> R,
+) -> Result<R, Interrupted> {
+    let desk = tx.desk();
+    settle::<W, R>(desk, || W::Control::read(desk, lock, X::TRACKED, &load))
+}
+
+/// Gets the right to write what a lock guards.
+#[inline(always)]
+pub(crate) fn lock_for_writing<'tx, W: World, X: Writes<'tx, W>>(
+    tx: X,
+    lock: &'tx <W::Control as Control>::Lock,
+) -> Result<(), Interrupted> {
+    let desk = tx.desk();
+    settle::<W, ()>(desk, || W::Control::write(desk, lock))
+}

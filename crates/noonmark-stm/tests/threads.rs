@@ -1,0 +1,278 @@
+//! Real threads: what must hold at every moment, and what must hold in the end, under every control.
+#![cfg(not(any(loom, shuttle)))]
+
+mod support;
+
+use noonmark_stm::{Interrupted, World};
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{for_each_control, for_each_starvation_free_control};
+
+type TVar<T, W> = noonmark_stm::TVar<T, W>;
+
+/// So many, as long as a test should be short.
+const ROUNDS: u64 = 10_000;
+
+/// Runs on so many threads.
+fn on_threads(count: u64, run: impl Fn(u64) + Sync) {
+    std::thread::scope(|scope| {
+        for index in 0..count {
+            let run = &run;
+            scope.spawn(move || run(index));
+        }
+    });
+}
+
+fn no_attempt_ever_sees_two_that_differ<W: World>() {
+    let (x, y) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
+    on_threads(4, |thread| {
+        for _ in 0..ROUNDS {
+            if thread < 2 {
+                // Not at the commit: while it runs, in an attempt that may be doomed.
+                W::atomically(|tx| {
+                    let both = (x.get(tx)?, y.get(tx)?);
+                    assert_eq!(both.0, both.1);
+                    y.set(tx, both.0 + 1)?;
+                    x.set(tx, both.0 + 1)
+                });
+            } else {
+                let both = W::view(|tx| {
+                    let both = (x.get(tx)?, y.get(tx)?);
+                    assert_eq!(both.0, both.1);
+                    Ok(both)
+                });
+                assert_eq!(both.0, both.1);
+            }
+        }
+    });
+    assert_eq!((x.load(), y.load()), (2 * ROUNDS, 2 * ROUNDS), "no update is lost");
+}
+
+fn a_value_of_many_words_is_never_torn<W: World>() {
+    let value = TVar::<[u64; 7], W>::new_in([0; 7]);
+    on_threads(3, |thread| {
+        for round in 0..ROUNDS {
+            if thread == 0 {
+                let words = W::view(|tx| value.get(tx));
+                assert!(words.iter().all(|word| *word == words[0]), "{words:?}");
+            } else {
+                // Overwritten, not having been read.
+                W::atomically(|tx| value.set(tx, [round * 2 + thread; 7]));
+            }
+        }
+    });
+}
+
+fn write_skew_is_refused<W: World>() {
+    let on_call = [TVar::<u64, W>::new_in(1), TVar::new_in(1)];
+    for _ in 0..ROUNDS / 10 {
+        on_threads(2, |thread| {
+            W::atomically(|tx| {
+                let (mine, other) = (&on_call[thread as usize], &on_call[1 - thread as usize]);
+                if other.get(tx)? == 1 { mine.set(tx, 0) } else { Ok(()) }
+            });
+        });
+        let left = W::view(|tx| Ok(on_call[0].get(tx)? + on_call[1].get(tx)?));
+        assert_eq!(left, 1, "one of the two stays");
+        on_call.iter().for_each(|one| one.store(1));
+    }
+}
+
+struct CalledOff;
+
+impl From<Interrupted> for CalledOff {
+    fn from(_: Interrupted) -> Self {
+        CalledOff
+    }
+}
+
+fn what_is_called_off_is_never_seen<W: World>() {
+    let vars: Vec<TVar<u64, W>> = (0..4).map(|_| TVar::new_in(0)).collect();
+    on_threads(4, |thread| {
+        for _ in 0..ROUNDS {
+            if thread < 2 {
+                let _: Result<(), CalledOff> = W::try_atomically(|tx| {
+                    for var in &vars {
+                        var.set(tx, 7)?;
+                    }
+                    Err(CalledOff)
+                });
+            } else {
+                let seen = W::atomically(|tx| vars.iter().map(|var| var.get(tx)).sum::<Result<u64, _>>());
+                assert_eq!(seen, 0);
+            }
+        }
+    });
+}
+
+fn the_bank_neither_makes_money_nor_loses_any<W: World>() {
+    const ACCOUNTS: u64 = 20;
+    let accounts: Vec<TVar<i64, W>> = (0..ACCOUNTS).map(|_| TVar::new_in(100)).collect();
+    on_threads(4, |thread| {
+        let mut session = W::session();
+        for round in 0..ROUNDS {
+            if thread == 3 && round % 10 == 0 {
+                let total = session.view(|tx| accounts.iter().map(|a| a.get(tx)).sum::<Result<i64, _>>());
+                assert_eq!(total, 100 * ACCOUNTS as i64);
+            }
+            let (from, to) = (round * 7 + thread, round * 13 + thread * 5 + 1);
+            session.atomically(|tx| {
+                accounts[(from % ACCOUNTS) as usize].update(tx, |balance| balance - 1)?;
+                accounts[(to % ACCOUNTS) as usize].update(tx, |balance| balance + 1)
+            });
+        }
+    });
+    assert_eq!(accounts.iter().map(TVar::load).sum::<i64>(), 100 * ACCOUNTS as i64);
+}
+
+/// A place for one, handed on by waiting: a lost wake-up would hang.
+fn those_who_wait_are_woken<W: World>() {
+    let (there, back) = (TVar::<Option<u64>, W>::new_in(None), TVar::<Option<u64>, W>::new_in(None));
+    let pass = |from: &TVar<Option<u64>, W>, to: &TVar<Option<u64>, W>, end: u64| {
+        loop {
+            let value = W::atomically(|tx| {
+                let Some(value) = from.replace(tx, None)? else { return tx.retry() };
+                to.set(tx, Some(value + 1))?;
+                Ok(value)
+            });
+            if value + 2 >= end {
+                break;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| pass(&there, &back, 2 * ROUNDS));
+        scope.spawn(|| pass(&back, &there, 2 * ROUNDS));
+        there.store(Some(0));
+    });
+    assert!(W::memory().statistics().sleeps > 0);
+}
+
+fn either_of_two_wakes_one_who_waits_for_both<W: World>() {
+    let sources = [TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0)];
+    let taken = TVar::<u64, W>::new_in(0);
+    const EACH: u64 = 500;
+    std::thread::scope(|scope| {
+        for source in &sources {
+            scope.spawn(|| {
+                for _ in 0..EACH {
+                    W::atomically(|tx| match source.get(tx)? {
+                        0 => source.set(tx, 1),
+                        _ => tx.retry(),
+                    });
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..2 * EACH {
+                W::atomically(|tx| {
+                    let take = |source: usize| match sources[source].get(tx)? {
+                        0 => tx.retry(),
+                        _ => sources[source].set(tx, 0),
+                    };
+                    tx.or_else(|_| take(0), |_| take(1))?;
+                    taken.update(tx, |taken| taken + 1)
+                });
+            }
+        });
+    });
+    assert_eq!(taken.load(), 2 * EACH);
+}
+
+fn disjoint_threads_meet_no_conflict<W: World>() {
+    let vars: Vec<TVar<u64, W>> = (0..4 * 64).map(|_| TVar::new_in(0)).collect();
+    on_threads(4, |thread| {
+        let mut session = W::session();
+        for round in 0..ROUNDS {
+            session.atomically(|tx| vars[(thread * 64 + round % 64) as usize].update(tx, |v| v + 1));
+        }
+    });
+    let statistics = W::memory().statistics();
+    assert_eq!(statistics.commits, 4 * ROUNDS);
+    // With a table, two may share a lock by chance.
+    if size_of::<TVar<u64, W>>() > 8 {
+        assert_eq!((statistics.conflicts, statistics.clock), (0, 1));
+    }
+}
+
+/// §5: whoever would starve is let through, after `K` failed attempts and one more.
+fn a_long_transaction_commits_in_time<W: World>()
+where
+    W::Control: noonmark_stm::StarvationFree,
+{
+    let vars: Vec<TVar<u64, W>> = (0..200).map(|_| TVar::new_in(1)).collect();
+    let is_over = AtomicBool::new(false);
+    on_threads(4, |thread| {
+        if thread == 0 {
+            for round in 0..20 {
+                if round % 2 == 0 {
+                    W::view(|tx| vars.iter().map(|var| var.get(tx)).sum::<Result<u64, _>>());
+                } else {
+                    W::atomically(|tx| {
+                        let sum = vars.iter().map(|var| var.get(tx)).sum::<Result<u64, _>>()?;
+                        vars[0].set(tx, sum)
+                    });
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        } else {
+            let mut round = thread;
+            while !is_over.load(Ordering::Relaxed) {
+                W::atomically(|tx| vars[(round % 200) as usize].update(tx, |value| value ^ 1));
+                round += 7;
+            }
+        }
+    });
+    let statistics = W::memory().statistics();
+    assert!(statistics.attempts_max <= 11, "{statistics:?}");
+}
+
+fn an_irrevocable_transaction_runs_once<W: World>()
+where
+    W::Control: noonmark_stm::StarvationFree,
+{
+    let (x, y) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
+    on_threads(4, |thread| {
+        for _ in 0..ROUNDS / 4 {
+            let mut runs = 0;
+            if thread < 2 {
+                W::irrevocably(|tx| {
+                    runs += 1;
+                    assert_eq!(x.get(tx)?, y.get(tx)?);
+                    x.update(tx, |value| value + 1)?;
+                    y.update(tx, |value| value + 1)
+                });
+                assert_eq!(runs, 1);
+            } else {
+                W::atomically(|tx| {
+                    assert_eq!(y.get(tx)?, x.get(tx)?);
+                    y.update(tx, |value| value + 1)?;
+                    x.update(tx, |value| value + 1)
+                });
+            }
+        }
+    });
+    let total = 4 * (ROUNDS / 4);
+    assert_eq!((x.load(), y.load()), (total, total));
+}
+
+for_each_control! {
+    [dctl, dcotl, dctl_sf, dcotl_sf]:
+    no_attempt_ever_sees_two_that_differ,
+    a_value_of_many_words_is_never_torn,
+    write_skew_is_refused,
+    what_is_called_off_is_never_seen,
+    the_bank_neither_makes_money_nor_loses_any,
+    those_who_wait_are_woken,
+    either_of_two_wakes_one_who_waits_for_both,
+    disjoint_threads_meet_no_conflict,
+}
+
+mod starvation_free {
+    use super::*;
+
+    for_each_starvation_free_control! {
+        [dctl_sf, dcotl_sf]:
+        a_long_transaction_commits_in_time,
+        an_irrevocable_transaction_runs_once,
+    }
+}
