@@ -651,6 +651,6 @@ fn what_the_workers_counted_is_compared() {
 fn parameters_name_the_split() {
     let tpcc = Tpcc::create(&crate::mutex::MutexStore::new(), options()).expect("a fresh store");
     let parameters = tpcc.parameters();
-    assert_eq!(parameters["timestamps"], "warehouse 2, district 2, customer 2, other rows 1");
+    assert_eq!(parameters["timestamps"], "warehouse 2, district 3, customer 3, other rows 1");
     assert_eq!((parameters["warehouses"].as_str(), parameters["items"].as_str()), ("2", "200"));
 }
