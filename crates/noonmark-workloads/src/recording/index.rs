@@ -10,6 +10,7 @@ use std::ops::{Bound, ControlFlow, Range, RangeBounds};
 use std::sync::Arc;
 
 use noonmark::KeyBytes;
+use parking_lot::RwLock;
 
 use super::Recording;
 use super::rows::{Extent, RecordingRows, place};
@@ -32,6 +33,9 @@ pub struct Kept<S: Store, K> {
     made_of: Range<u16>,
     entry: EntryOf<S, K>,
 }
+
+/// The indexes of a table, which all its handles share.
+pub(super) type Indexes<S, K> = Arc<RwLock<Vec<Kept<S, K>>>>;
 
 impl<S: Store, K: StoreKey> Kept<S, K> {
     /// Whether a change of these groups may change an entry.

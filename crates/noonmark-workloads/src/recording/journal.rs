@@ -20,13 +20,12 @@
 //! What it does not do: judge the history.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::slate::Slate;
+use super::slate::{Place, Slate};
 use crate::history::{Key, MicroOp, Recorder};
 use crate::stamp::WriteId;
 use crate::store::StoreKey;
@@ -117,7 +116,7 @@ impl Journal {
         };
         let scanned = recorders.iter().flat_map(Recorder::ops).map(width).sum();
         let spaces = self.spaces.lock();
-        let in_words = |place: &Arc<[u8]>| {
+        let in_words = |place: &Place| {
             let (space, key) = place.split_at(2);
             let space = &spaces[usize::from(u16::from_be_bytes([space[0], space[1]]))];
             format!("{} {}", space.name, (space.show)(key))
@@ -127,9 +126,9 @@ impl Journal {
 }
 
 /// The places that become keys, in order.
-fn keys_that_matter(slates: &[Slate]) -> Vec<Arc<[u8]>> {
-    let mut keys: Vec<Arc<[u8]>> = Vec::new();
-    let mut scanned: Vec<(Arc<[u8]>, Arc<[u8]>)> = Vec::new();
+fn keys_that_matter(slates: &[Slate]) -> Vec<Place> {
+    let mut keys: Vec<Place> = Vec::new();
+    let mut scanned: Vec<(Place, Place)> = Vec::new();
     for slate in slates.iter().filter(|slate| !slate.loads) {
         let place = |key: Key| slate.places[key.0 as usize].clone();
         let mut seen = vec![false; slate.places.len()];
@@ -160,7 +159,7 @@ fn keys_that_matter(slates: &[Slate]) -> Vec<Arc<[u8]>> {
         }
         one
     });
-    let is_scanned = |place: &Arc<[u8]>| {
+    let is_scanned = |place: &Place| {
         let at = scanned.partition_point(|(low, _)| low <= place);
         at.checked_sub(1).is_some_and(|at| *place < scanned[at].1)
     };
@@ -173,7 +172,7 @@ fn keys_that_matter(slates: &[Slate]) -> Vec<Arc<[u8]>> {
 }
 
 /// What a session ran, in terms of the keys.
-fn named(slate: Slate, keys: &[Arc<[u8]>]) -> Recorder {
+fn named(slate: Slate, keys: &[Place]) -> Recorder {
     // For each place how many keys come before it, and whether it is one.
     let ranks: Vec<(i64, bool)> = slate
         .places

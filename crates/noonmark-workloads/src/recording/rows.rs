@@ -10,13 +10,11 @@
 
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, Range, RangeBounds};
-use std::sync::Arc;
 
 use noonmark::{Key as _, KeyBytes};
-use parking_lot::RwLock;
 
 use super::Recording;
-use super::index::{Entries, Kept};
+use super::index::{Entries, Indexes};
 use super::slate::{self, Slate};
 use crate::history::{Key, Value};
 use crate::stamp::{Stamped, WriteId};
@@ -89,7 +87,7 @@ pub struct RecordingRows<S: Store, V, T: Rows<S>> {
     /// One for each column group.
     pub(super) spaces: Range<u16>,
     /// The table's secondary indexes.
-    pub(super) kept: Arc<RwLock<Vec<Kept<S, T::Key>>>>,
+    pub(super) kept: Indexes<S, T::Key>,
     value: PhantomData<fn() -> V>,
 }
 
@@ -100,7 +98,7 @@ impl<S: Store, V, T: Rows<S>> Clone for RecordingRows<S, V, T> {
 }
 
 impl<S: Store, V, T: Rows<S>> RecordingRows<S, V, T> {
-    pub(super) fn new(rows: T, spaces: Range<u16>, kept: Arc<RwLock<Vec<Kept<S, T::Key>>>>) -> Self {
+    pub(super) fn new(rows: T, spaces: Range<u16>, kept: Indexes<S, T::Key>) -> Self {
         RecordingRows { rows, spaces, kept, value: PhantomData }
     }
 

@@ -28,6 +28,9 @@ use super::journal::Journal;
 use crate::history::{Key, MicroOp, Outcome, Process, Recorder, Value};
 use crate::stamp::WriteId;
 
+/// A key before it has a number: see [above](self#names).
+pub(super) type Place = Arc<[u8]>;
+
 thread_local! {
     /// The slate of the transaction that runs on this thread.
     static RUNNING: RefCell<Option<Box<Slate>>> = const { RefCell::new(None) };
@@ -67,8 +70,8 @@ pub(super) struct Slate {
     journal: Arc<Journal>,
     pub(super) recorder: Recorder,
     /// Every place that the session has met; its number is where it stands.
-    pub(super) places: Vec<Arc<[u8]>>,
-    numbers: HashMap<Arc<[u8]>, usize>,
+    pub(super) places: Vec<Place>,
+    numbers: HashMap<Place, usize>,
     /// Whether the session loads.
     pub(super) loads: bool,
     /// The steps of the open attempt. Keys are numbers of places; so are the ends of a scan, of which the upper
@@ -134,7 +137,7 @@ impl Slate {
         if let Some(&number) = self.numbers.get(place) {
             return Key(number as i64);
         }
-        let place: Arc<[u8]> = place.into();
+        let place: Place = place.into();
         self.numbers.insert(place.clone(), self.places.len());
         self.places.push(place);
         Key(self.places.len() as i64 - 1)
