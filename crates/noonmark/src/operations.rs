@@ -8,7 +8,7 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
 use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
 use crate::index::{Inserted, Lookup};
-use crate::key::{AsKey, KEY_BYTES_MAX};
+use crate::key::KEY_BYTES_MAX;
 use crate::protocol::{Rules, with_protocol};
 use crate::record::{RecordPtr, as_bytes_mut};
 use crate::table::{TableCore, TableRef};
@@ -54,10 +54,11 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// The same, out of the straight way.
+    /// The same, out of the straight way: for a key that was looked up with others, some operations ago, and not
+    /// found. This transaction may have inserted it since.
     #[cold]
     #[inline(never)]
-    fn find_again(&mut self, table: TableRef, key: &[u8]) -> Option<RecordPtr> {
+    pub(crate) fn find_again(&mut self, table: TableRef, key: &[u8]) -> Option<RecordPtr> {
         self.find(table, key)
     }
 
@@ -81,35 +82,10 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// The value under a key in the table, or group of it, that is the target; by the protocol of its table.
+    /// The value under a key in the table, or group of it, that is the target, where its record was found; by the
+    /// protocol of its table.
     #[inline(never)]
-    pub(crate) fn get<P: Rules, T: Target>(
-        &mut self,
-        target: &T,
-        key: impl AsKey<T::Key>,
-    ) -> Result<Option<T::Value>, Abort> {
-        key.with_key(|key| {
-            let found = self.find(TableRef::new(target.core()), key);
-            self.get_at::<P, T>(target, key, found)
-        })
-    }
-
-    /// The same, found already.
-    #[inline(never)]
-    pub(crate) fn get_found<P: Rules, T: Target>(
-        &mut self,
-        target: &T,
-        key: &[u8],
-        found: Option<RecordPtr>,
-    ) -> Result<Option<T::Value>, Abort> {
-        // An absence that is some operations old is looked at again, and noted: this transaction may have
-        // inserted the key since.
-        let found = found.or_else(|| self.find_again(TableRef::new(target.core()), key));
-        self.get_at::<P, T>(target, key, found)
-    }
-
-    #[inline(always)]
-    fn get_at<P: Rules, T: Target>(
+    pub(crate) fn get_at<P: Rules, T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
@@ -133,30 +109,28 @@ impl<H: Host> Context<H> {
 
     /// The same, which is to be there.
     #[inline(never)]
-    pub(crate) fn need<P: Rules, T: Target>(
+    pub(crate) fn need_at<P: Rules, T: Target>(
         &mut self,
         target: &T,
-        key: impl AsKey<T::Key>,
+        key: &[u8],
+        found: Option<RecordPtr>,
     ) -> Result<T::Value, Abort> {
         let table = TableRef::new(target.core());
         let sizes = T::Value::SIZES;
         let words = words_of(sizes);
-        key.with_key(|key| {
-            let found = self.find(table, key);
-            if words > SHORT_ROW_WORDS {
-                return match self.get_found::<P, T>(target, key, found) {
-                    Ok(Some(value)) => Ok(value),
-                    Ok(None) => Err(self.missing(table, key)),
-                    Err(abort) => Err(abort),
-                };
-            }
-            let row = &mut [0; SHORT_ROW_WORDS][..words];
-            match self.read_row::<P, T>(target, key, found, row) {
-                Ok(true) => Ok(T::Value::decode_row(&RowReader::new(row, sizes))),
-                Ok(false) => Err(self.missing(table, key)),
+        if words > SHORT_ROW_WORDS {
+            return match self.get_at::<P, T>(target, key, found) {
+                Ok(Some(value)) => Ok(value),
+                Ok(None) => Err(self.missing(table, key)),
                 Err(abort) => Err(abort),
-            }
-        })
+            };
+        }
+        let row = &mut [0; SHORT_ROW_WORDS][..words];
+        match self.read_row::<P, T>(target, key, found, row) {
+            Ok(true) => Ok(T::Value::decode_row(&RowReader::new(row, sizes))),
+            Ok(false) => Err(self.missing(table, key)),
+            Err(abort) => Err(abort),
+        }
     }
 
     /// Reads the row, or group of it, that was found under a key. False: it is absent.
@@ -196,34 +170,10 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// Gets the value under a key ready to be changed in place: where it is in the write set's arena. It must
-    /// be there, and [be changed in place](is_changed_in_place).
+    /// Gets the value under a key ready to be changed in place, where its record was found: where it is in the
+    /// write set's arena. It must be there, and [be changed in place](is_changed_in_place).
     #[inline(never)]
-    pub(crate) fn open<P: Rules, T: Target>(
-        &mut self,
-        target: &T,
-        key: impl AsKey<T::Key>,
-    ) -> Result<usize, Abort> {
-        key.with_key(|key| {
-            let found = self.find(TableRef::new(target.core()), key);
-            self.open_at::<P, T>(target, key, found)
-        })
-    }
-
-    /// The same, found already.
-    #[inline(never)]
-    pub(crate) fn open_found<P: Rules, T: Target>(
-        &mut self,
-        target: &T,
-        key: &[u8],
-        found: Option<RecordPtr>,
-    ) -> Result<usize, Abort> {
-        let found = found.or_else(|| self.find_again(TableRef::new(target.core()), key));
-        self.open_at::<P, T>(target, key, found)
-    }
-
-    #[inline(always)]
-    fn open_at<P: Rules, T: Target>(
+    pub(crate) fn open_at<P: Rules, T: Target>(
         &mut self,
         target: &T,
         key: &[u8],

@@ -70,7 +70,10 @@ impl<'s, H: Host> Transaction<'s, H> {
     #[inline]
     pub fn get<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<Option<T::Value>, Abort> {
         self.context.check(target.core())?;
-        with_protocol!(target.core().protocol, P => self.context.get::<P, T>(target, key))
+        key.with_key(|key| {
+            let found = self.context.find(TableRef::new(target.core()), key);
+            with_protocol!(target.core().protocol, P => self.context.get_at::<P, T>(target, key, found))
+        })
     }
 
     /// The value under a key that must be there.
@@ -80,7 +83,10 @@ impl<'s, H: Host> Transaction<'s, H> {
     #[inline]
     pub fn need<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<T::Value, Abort> {
         self.context.check(target.core())?;
-        with_protocol!(target.core().protocol, P => self.context.need::<P, T>(target, key))
+        key.with_key(|key| {
+            let found = self.context.find(TableRef::new(target.core()), key);
+            with_protocol!(target.core().protocol, P => self.context.need_at::<P, T>(target, key, found))
+        })
     }
 
     /// Changes the value under a key that must be there: reads it and writes what `change` makes of it.
@@ -99,7 +105,10 @@ impl<'s, H: Host> Transaction<'s, H> {
         if !is_changed_in_place::<T::Value>(core) || core.keeps_entries_of(&target.groups()) {
             return key.with_key(|key| self.update_otherwise(target, key, change));
         }
-        let at = with_protocol!(core.protocol, P => self.context.open::<P, T>(target, key))?;
+        let at = key.with_key(|key| {
+            let found = self.context.find(TableRef::new(core), key);
+            with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))
+        })?;
         self.context.change_in_place(at, change);
         Ok(())
     }
@@ -197,8 +206,9 @@ impl<'s, H: Host> Transaction<'s, H> {
             let found = look_up(target.core(), keys, target.groups());
             for ((index, key), found) in keys.iter().enumerate().zip(found) {
                 let value = key.with_bytes(|key| {
+                    let found = found.or_else(|| self.context.find_again(TableRef::new(target.core()), key));
                     with_protocol!(target.core().protocol, P => {
-                        self.context.get_found::<P, T>(target, key, found)
+                        self.context.get_at::<P, T>(target, key, found)
                     })
                 })?;
                 visit(batch * BATCH + index, value);
@@ -246,8 +256,9 @@ impl<'s, H: Host> Transaction<'s, H> {
                     if by_itself {
                         return self.update_otherwise(target, key, change);
                     }
+                    let found = found.or_else(|| self.context.find_again(table, key));
                     let at = with_protocol!(table.get().protocol, P => {
-                        self.context.open_found::<P, T>(target, key, found)
+                        self.context.open_at::<P, T>(target, key, found)
                     })?;
                     self.context.change_in_place(at, change);
                     Ok(())
