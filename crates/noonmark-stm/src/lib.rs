@@ -27,7 +27,9 @@
 //! 4. `run.rs`: the path of an attempt, from its beginning to its end; waiting for a change.
 //! 5. `desk.rs`: what an attempt logs, and how it is undone; memory that it allocates and frees.
 //! 6. `control/`: the concurrency controls. `lock_word.rs` and `deferred.rs` first: they are the paper's algorithms.
-//! 7. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
+//! 7. `cell.rs`, `node.rs`: values and structures on the heap.
+//! 8. `map/`: maps.
+//! 9. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
 //!
 //! # How it fits together
 //!
@@ -61,10 +63,13 @@
 //! It is not durable (§6); `run.rs` says where that would go. It knows nothing of tables, and nothing of the engine.
 //! Transactions do not nest.
 
+mod cell;
 mod control;
 mod desk;
 mod log;
+mod map;
 mod memory;
+mod node;
 mod place;
 mod plain;
 mod planted;
@@ -74,12 +79,17 @@ mod transaction;
 mod var;
 mod world;
 
+pub use cell::TCell;
 pub use control::dcotl::Dcotl;
 pub use control::dcotl_sf::DcotlSf;
 pub use control::dctl::Dctl;
 pub use control::dctl_sf::DctlSf;
+pub use control::tinystm::TinyStm;
+pub use control::tl2::{Tl2Gv4, Tl2Gv5};
 pub use control::{Conflict, Control};
+pub use map::ravl::{Key, Range, TRavlMap};
 pub use memory::{Memory, Settings, Statistics};
+pub use node::{TField, TLink, TRef, TRoot};
 pub use noonmark_core::{Host, Threads};
 pub use place::{InTable, Own, Place};
 pub use plain::{OneWord, Plain, PlainBy};

@@ -364,3 +364,45 @@ impl<W: World> std::fmt::Debug for Session<W> {
         f.debug_struct("Session").field("memory", self.0.memory).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{Dcotl, DcotlSf, Dctl, DctlSf, Global, TVar, TinyStm, Tl2Gv4, Tl2Gv5};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A transaction that has written what it has read, and then waits, sleeps: what it undoes is no change.
+    fn whoever_waits_sleeps_whatever_it_has_written<W: World>() {
+        let (var, runs) = (TVar::<u64, W>::new_in(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                W::atomically(|tx| {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    if var.update(tx, |value| value + 1)? == 1 { tx.retry() } else { Ok(()) }
+                });
+            });
+            let host = &W::memory().host;
+            let mut turn = 0;
+            while W::memory().room.count() == 0 {
+                host.spin(turn);
+                turn += 1;
+            }
+            // Long enough for many more, if it did not sleep.
+            (0..20_000).for_each(|turn| host.spin(turn));
+            var.store(1);
+        });
+        assert_eq!(var.load(), 2);
+        assert!(runs.load(Ordering::Relaxed) < 10, "{runs:?} runs: it did not sleep");
+    }
+
+    #[test]
+    fn whoever_waits_sleeps() {
+        whoever_waits_sleeps_whatever_it_has_written::<Global<Dctl>>();
+        whoever_waits_sleeps_whatever_it_has_written::<Global<Dcotl>>();
+        whoever_waits_sleeps_whatever_it_has_written::<Global<DctlSf>>();
+        whoever_waits_sleeps_whatever_it_has_written::<Global<DcotlSf>>();
+        whoever_waits_sleeps_whatever_it_has_written::<Global<Tl2Gv4>>();
+        whoever_waits_sleeps_whatever_it_has_written::<Global<Tl2Gv5>>();
+        whoever_waits_sleeps_whatever_it_has_written::<Global<TinyStm>>();
+    }
+}

@@ -219,9 +219,11 @@ impl<'tx, W: World> Tx<'tx, '_, W> {
         first: impl FnOnce(Self) -> Result<T, E>,
         second: impl FnOnce(Self) -> Result<T, E>,
     ) -> Result<T, E> {
+        // An interruption that the closure has kept back is not this one's to forget.
+        let was_interrupted = self.desk.cause().is_some();
         let savepoint = self.desk.savepoint();
         let answer = first(self);
-        if self.desk.cause() != Some(Cause::Retry) {
+        if was_interrupted || self.desk.cause() != Some(Cause::Retry) {
             return answer;
         }
         drop(answer);

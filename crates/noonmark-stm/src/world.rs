@@ -8,6 +8,8 @@
 //! What it does not do: worlds cannot be made at run time.
 
 use crate::control::Control;
+use crate::control::tinystm::TinyStm;
+use crate::control::tl2::{Tl2Gv4, Tl2Gv5};
 use crate::control::{dcotl::Dcotl, dcotl_sf::DcotlSf, dctl::Dctl, dctl_sf::DctlSf};
 use crate::memory::Memory;
 use crate::place::{Own, Place};
@@ -135,7 +137,7 @@ macro_rules! global {
     )* };
 }
 
-global!(Dctl, Dcotl, DctlSf, DcotlSf);
+global!(Dctl, Dcotl, DctlSf, DcotlSf, Tl2Gv4, Tl2Gv5, TinyStm);
 
 /// Runs a transaction, again and again until it commits.
 ///

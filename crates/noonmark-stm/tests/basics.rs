@@ -5,7 +5,7 @@ mod support;
 
 use noonmark_stm::{Interrupted, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use support::for_each_control;
+use support::{for_each_control, for_each_control as for_each_deferred_control};
 
 type TVar<T, W> = noonmark_stm::TVar<T, W>;
 
@@ -137,12 +137,20 @@ fn one_thread_advances_nothing<W: World>() {
 }
 
 for_each_control! {
-    [dctl, dcotl, dctl_sf, dcotl_sf]:
+    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dctl, dcotl_sf, tinystm]:
     reads_its_own_writes,
     an_error_undoes_and_comes_out,
     a_panic_undoes_and_goes_on,
     an_interruption_that_is_kept_back_commits_nothing,
     a_transaction_inside_another_is_refused,
     the_second_branch_finds_nothing_of_the_first,
-    one_thread_advances_nothing,
+}
+
+mod deferred {
+    use super::*;
+
+    for_each_deferred_control! {
+        [dctl, dcotl, dctl_sf, dcotl_sf] in table [dcotl]:
+        one_thread_advances_nothing,
+    }
 }

@@ -11,7 +11,7 @@
 #![cfg(shuttle)]
 
 use noonmark_stm::{Bug, Control, Dcotl, DcotlSf, Dctl, DctlSf, InTable, Interrupted, Memory, Own, Place};
-use noonmark_stm::{Settings, Threads, World};
+use noonmark_stm::{Settings, Threads, TinyStm, Tl2Gv4, Tl2Gv5, World};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::marker::PhantomData;
@@ -270,6 +270,9 @@ macro_rules! on_schedules {
 on_schedules! {
     dctl: Dctl, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
     dcotl: Dcotl, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    tl2_gv4: Tl2Gv4, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    tl2_gv5: Tl2Gv5, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    tinystm: TinyStm, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
     dctl_sf: DctlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable];
     dcotl_sf: DcotlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable];
 }

@@ -5,7 +5,9 @@ mod support;
 
 use noonmark_stm::{Interrupted, World};
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{for_each_control, for_each_starvation_free_control};
+use support::for_each_control;
+use support::for_each_control as for_each_deferred_control;
+use support::for_each_control as for_each_starvation_free_control;
 
 type TVar<T, W> = noonmark_stm::TVar<T, W>;
 
@@ -256,7 +258,7 @@ where
 }
 
 for_each_control! {
-    [dctl, dcotl, dctl_sf, dcotl_sf]:
+    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dctl, dcotl_sf, tinystm]:
     no_attempt_ever_sees_two_that_differ,
     a_value_of_many_words_is_never_torn,
     write_skew_is_refused,
@@ -264,14 +266,22 @@ for_each_control! {
     the_bank_neither_makes_money_nor_loses_any,
     those_who_wait_are_woken,
     either_of_two_wakes_one_who_waits_for_both,
-    disjoint_threads_meet_no_conflict,
+}
+
+mod deferred {
+    use super::*;
+
+    for_each_deferred_control! {
+        [dctl, dcotl, dctl_sf, dcotl_sf] in table [dcotl]:
+        disjoint_threads_meet_no_conflict,
+    }
 }
 
 mod starvation_free {
     use super::*;
 
     for_each_starvation_free_control! {
-        [dctl_sf, dcotl_sf]:
+        [dctl_sf, dcotl_sf] in table [dcotl_sf]:
         a_long_transaction_commits_in_time,
         an_irrevocable_transaction_runs_once,
     }

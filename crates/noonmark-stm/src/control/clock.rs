@@ -59,6 +59,18 @@ impl Clock {
         Self::within(self.0.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
+    /// Advances it by one from what the caller has seen, after a fence and with all its locks; answers the new time, and
+    /// whether it was the caller who made it. If others were faster, their time does as well.
+    #[inline]
+    pub fn advance_or_adopt(&self, seen: u64) -> (u64, bool) {
+        let next = Self::within(seen + 1);
+        // Acquire and release as in `advance_past`.
+        match self.0.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => (next, true),
+            Err(now) => (now, false),
+        }
+    }
+
     #[inline(always)]
     fn within(time: u64) -> u64 {
         assert!(time < TIME_MAX, "the clock of this transactional memory has come to its end");
@@ -79,6 +91,7 @@ mod tests {
         assert!(clock.advance_past(7) && clock.now() == 8);
         assert!(!clock.advance_past(5) && clock.now() == 8);
         assert_eq!((clock.advance(), clock.now()), (9, 9));
+        assert_eq!((clock.advance_or_adopt(9), clock.advance_or_adopt(9)), ((10, true), (10, false)));
     }
 
     #[test]

@@ -14,6 +14,9 @@
 //! | [`Dcotl`](crate::Dcotl) | `dcotl.rs` (Algorithm 4) | yes | no | by an attempt that meets a conflict reading |
 //! | [`DctlSf`](crate::DctlSf) | `dctl_sf.rs` (§5) | yes | yes | as `Dctl` |
 //! | [`DcotlSf`](crate::DcotlSf) | `dcotl_sf.rs` (§5) | yes | yes | as `Dcotl` |
+//! | [`Tl2Gv4`](crate::Tl2Gv4) | `tl2.rs` | yes | no | by a commit that writes, or by one at the same time |
+//! | [`Tl2Gv5`](crate::Tl2Gv5) | `tl2.rs` | yes | no | by an attempt that meets a value of the next time |
+//! | [`TinyStm`](crate::TinyStm) | `tinystm.rs` | yes | no | by a commit that writes |
 //!
 //! What it does not do: a control decides nothing about time. How long to spin, when to give up speculation and
 //! how to wait is the driver's.
@@ -27,6 +30,9 @@ pub mod deferred;
 pub mod lock_word;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod plays;
+pub mod tinystm;
+pub mod tl2;
+pub mod versioned;
 
 use crate::desk::Desk;
 use noonmark_core::{Step, WaitFor};

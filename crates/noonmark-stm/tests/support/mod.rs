@@ -1,24 +1,23 @@
 //! What the tests share: each test of each control runs in a world of its own.
 
-/// Makes two tests of each function and each control, each in a world of its own: one where objects have their own locks,
-/// and one where they share those of a table.
+/// Makes a test of each function and each control, each in a world of its own, where objects have their own locks. Some
+/// controls are named once more after `in table`, for worlds where objects share the locks of a table.
 macro_rules! for_each_control {
-    ([$($control:ident),*]: $($test:ident,)*) => {
-        $crate::support::for_each_control!(@each [$($control),*] [$($test),*]);
+    ([$($control:ident),*] in table [$($in_table:ident),*]: $($test:ident,)*) => {
+        $crate::support::for_each_control!(@place own Own [$($control),*] [$($test),*]);
+        $crate::support::for_each_control!(@place in_table InTable [$($in_table),*] [$($test),*]);
     };
-    (@each [$($control:ident),*] $tests:tt) => {
-        $( mod $control {
-            mod own { $crate::support::for_each_control!(@control $control Own $tests); }
-            mod in_table { $crate::support::for_each_control!(@control $control InTable $tests); }
-        } )*
+    (@place $module:ident $place:ident [$($control:ident),*] $tests:tt) => {
+        mod $module {
+            $( mod $control { $crate::support::for_each_control!(@control $control $place $tests); } )*
+        }
     };
     (@control $control:ident $place:ident [$($test:ident),*]) => {
         $(
             #[test]
             fn $test() {
                 noonmark_stm::world! {
-                    struct Here: $crate::support::control!($control), noonmark_stm::Threads,
-                        noonmark_stm::$place =
+                    struct Here: $crate::support::control!($control), noonmark_stm::Threads, noonmark_stm::$place =
                         noonmark_stm::Memory::new(
                             noonmark_stm::Settings::default().slots(16),
                             noonmark_stm::Threads::default(),
@@ -44,9 +43,15 @@ macro_rules! control {
     (dcotl_sf) => {
         noonmark_stm::DcotlSf
     };
+    (tl2_gv4) => {
+        noonmark_stm::Tl2Gv4
+    };
+    (tl2_gv5) => {
+        noonmark_stm::Tl2Gv5
+    };
+    (tinystm) => {
+        noonmark_stm::TinyStm
+    };
 }
 
 pub(crate) use {control, for_each_control};
-// The same, for tests that not every control can pass.
-#[allow(unused_imports, reason = "not every test file has some")]
-pub(crate) use for_each_control as for_each_starvation_free_control;

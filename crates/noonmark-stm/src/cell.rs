@@ -1,0 +1,213 @@
+//! [`TCell`]: a variable that holds a value of any type, behind a pointer.
+//!
+//! The value is immutable: to change it is to allocate a new one, and to retire the old one when the change has committed.
+//! So reading it costs no copy: the reader gets a reference that lasts as long as his attempt, whatever becomes of the
+//! value meanwhile. What is found through it (a `TVar` in an `Arc` in a `Vec`) can be used in the same transaction.
+//!
+//! # Why a reference is good
+//!
+//! A reader follows an address only when the read of it stood: then somebody committed it, or the reader's own attempt
+//! wrote it. In the first case whoever replaces it retires it after his commit, and the reader was pinned before he found it;
+//! so it is freed after the reader's attempt at the earliest. In the second it is freed when the attempt ends and has not
+//! committed; or, if the attempt replaces it once more and commits, it is retired. The closure is over by then.
+//!
+//! Values are freed by whoever comes along, at some later time: hence `Send` and `'static`. They are read by several at a
+//! time: hence `Sync`.
+//!
+//! This is one of the few modules with `unsafe`.
+//!
+//! What it does not do: it does not compare; setting a value that equals the old one is a change.
+
+use crate::desk::{Block, Desk};
+use crate::place::Place;
+use crate::plain::Plain;
+use crate::transaction::{Interrupted, Reads, Writes, lock_for_writing, read};
+use crate::var::Header;
+use crate::world::{Global, World};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// The cells and words of an address are those of a number.
+type Address = usize;
+
+/// A transactional variable for a value of any type that threads may share.
+///
+/// Eight bytes for the lock, eight for the address, and the value on the heap.
+///
+/// ```
+/// use noonmark_stm::{TCell, TVar, atomically};
+/// use std::sync::Arc;
+///
+/// let names = TCell::new(vec!["Ada".to_string()]);
+/// atomically(|tx| names.update(tx, |names| names.push("Grace".into())));
+/// // By reference, for as long as the transaction lasts:
+/// let letters = atomically(|tx| Ok(names.read(tx)?.iter().map(|name| name.len()).sum::<usize>()));
+/// assert_eq!(letters, 8);
+///
+/// // Variables inside of values:
+/// let scores = TCell::new(vec![Arc::new(TVar::new(1)), Arc::new(TVar::new(2))]);
+/// let total = atomically(|tx| {
+///     let mut total = 0;
+///     for score in scores.read(tx)? {
+///         total += score.update(tx, |score| score * 10)?;
+///     }
+///     Ok(total)
+/// });
+/// assert_eq!(total, 30);
+/// ```
+///
+/// A reference cannot leave the transaction:
+///
+/// ```compile_fail,E0521
+/// use noonmark_stm::{TCell, atomically};
+/// let name = TCell::new("Ada".to_string());
+/// let mut outside = None;
+/// atomically(|tx| {
+///     outside = Some(name.read(tx)?);
+///     Ok(())
+/// });
+/// ```
+#[repr(C)]
+pub struct TCell<T: Send + Sync + 'static, W: World = Global> {
+    header: Header<W>,
+    /// The address of a `Box<T>` that was given up by `Box::into_raw`, never null. It is this cell's: whoever replaces it
+    /// sees to its being freed.
+    address: <Address as Plain>::Cells,
+    owns: PhantomData<T>,
+    world: PhantomData<fn() -> W>,
+}
+
+impl<T: Send + Sync + 'static> TCell<T> {
+    /// A variable of the [`Global`] world.
+    pub fn new(value: T) -> Self {
+        Self::new_in(value)
+    }
+}
+
+/// Gives up a box for its address.
+fn expose<T>(value: T) -> Address {
+    Box::into_raw(Box::new(value)).expose_provenance()
+}
+
+/// The box's address as a pointer.
+fn pointer<T>(address: Address) -> NonNull<T> {
+    debug_assert!(address != 0, "a cell holds the address of a box");
+    // SAFETY: a cell's address is that of a box, never null.
+    unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) }
+}
+
+impl<T: Send + Sync + 'static, W: World> TCell<T, W> {
+    /// A variable of any world.
+    pub fn new_in(value: T) -> Self {
+        TCell {
+            header: Header::<W>::default(),
+            address: Address::cells(expose(value).into_words()),
+            owns: PhantomData,
+            world: PhantomData,
+        }
+    }
+
+    fn lock<'tx>(
+        &'tx self,
+        desk: &'tx Desk<W::Control>,
+    ) -> &'tx <W::Control as crate::control::Control>::Lock {
+        W::Place::lock::<W::Control>(&self.header, &desk.common.table)
+    }
+
+    fn address<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<Address, Interrupted> {
+        let lock = self.lock(tx.desk());
+        Ok(Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&self.address))?))
+    }
+
+    /// What it is, by reference.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    pub fn read<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<&'tx T, Interrupted> {
+        // SAFETY: see the module's page: the read stood, so it is the address of a value that is not freed before the
+        // attempt ends; and nobody changes it, as all that is ever lent of it is shared.
+        Ok(unsafe { pointer::<T>(self.address(tx)?).as_ref() })
+    }
+
+    /// What it is, as a copy.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    pub fn get<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<T, Interrupted>
+    where
+        T: Clone,
+    {
+        self.read(tx).cloned()
+    }
+
+    /// Makes it something else.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    pub fn set<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, value: T) -> Result<(), Interrupted> {
+        let desk = tx.desk();
+        lock_for_writing::<W, X>(tx, self.lock(desk))?;
+        let address = expose(value);
+        desk.allocated(Block::of_box(pointer::<T>(address)));
+        // The lock is ours, so this is what the attempt would read: what was committed last, or its own.
+        let before = Address::from_words(Address::load(&self.address));
+        desk.store::<Address>(&self.address, address.into_words());
+        // SAFETY: if the attempt commits, the address is in no cell any more; and this cell, whose it was, has another.
+        unsafe { desk.freed(Block::of_box(pointer::<T>(before))) };
+        Ok(())
+    }
+
+    /// Changes a copy of it, and makes it that.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    pub fn update<'tx, X: Writes<'tx, W>, R>(
+        &'tx self,
+        tx: X,
+        change: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, Interrupted>
+    where
+        T: Clone,
+    {
+        let mut value = self.get(tx)?;
+        let answer = change(&mut value);
+        self.set(tx, value)?;
+        Ok(answer)
+    }
+
+    /// A copy of what it is, in a transaction of its own.
+    pub fn load(&self) -> T
+    where
+        T: Clone,
+    {
+        W::view(|tx| self.get(tx))
+    }
+
+    /// What it is, to its only owner.
+    pub fn get_mut(&mut self) -> &mut T {
+        // SAFETY: borrowed alone: no transaction is under way that has found it here, as it would borrow this.
+        unsafe { pointer::<T>(Address::from_words(Address::load(&self.address))).as_mut() }
+    }
+}
+
+impl<T: Send + Sync + 'static, W: World> Drop for TCell<T, W> {
+    fn drop(&mut self) {
+        let address = Address::from_words(Address::load(&self.address));
+        // SAFETY: the address is this cell's. No attempt is under way that uses this, as it would borrow it for
+        // longer; one that has found it through something that is now freed has ended, or that would not be freed.
+        drop(unsafe { Box::from_raw(pointer::<T>(address).as_ptr()) });
+    }
+}
+
+impl<T: Default + Send + Sync + 'static, W: World> Default for TCell<T, W> {
+    fn default() -> Self {
+        Self::new_in(T::default())
+    }
+}
+
+/// Says that it is a variable, and not what is in it: that takes a transaction, and this may be called inside one.
+impl<T: Send + Sync + 'static, W: World> std::fmt::Debug for TCell<T, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TCell").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,45 @@
+//! `TinySTM` (Felber, Fetzer and Riegel, PPoPP 2008; Felber et al., TPDS 2010): the lazy snapshot algorithm, writing in place.
+//!
+//! A transaction that meets a newer value looks whether anything that it has read has changed. If not, it could as well have
+//! begun now: it moves its time on, and goes on. A transaction that only reads logs nothing, and must restart.
+//!
+//! Every writing commit adds one to the clock. What was undone is left with a time that is one later than before, in place
+//! of TinySTM's *incarnation number*, which has bits of its own in the word: a reader finds that the word has changed,
+//! and the clock is advanced only if it shows less.
+//!
+//! `ORec` (Zardoshti et al., SPAA 2019) in its eager form is the same algorithm: locks taken and values written when the write
+//! is made, undo log, the time moved on when a newer value is met. It differs in what surrounds it (how C++ is
+//! instrumented, who waits for whom after many failures), so it has no file of its own.
+//!
+//! What it does not do: see [`super::versioned`], which has the rest.
+
+use super::clock::Clock;
+use super::versioned::{Rival, Versioned};
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug)]
+pub struct Lsa;
+
+/// `TinySTM`: the clock is advanced when a transaction commits, and a transaction's time can be moved on.
+pub type TinyStm = Versioned<Lsa>;
+
+impl Rival for Lsa {
+    const NAME: &'static str = "TinySTM";
+    const LOOKS_FIRST: bool = true;
+    const EXTENDS: bool = true;
+
+    #[inline]
+    fn commit_time(clock: &Clock, began: u64) -> (u64, bool) {
+        let time = clock.advance();
+        // Nobody has committed since it began.
+        (time, time != began + 1)
+    }
+
+    #[inline]
+    fn undo_time(clock: &Clock, before: u64) -> u64 {
+        clock.advance_past(before);
+        before + 1
+    }
+
+    fn met(_: &Clock, _: u64) {}
+}

@@ -1,0 +1,272 @@
+//! The rivals that advance the clock when they commit: what TL2, TinySTM and ORec have in common.
+//!
+//! A transaction may read what was written at its time or before. When it commits it gets a time after its own, and
+//! leaves that with its locks. The rivals differ in where that time comes from, and in what becomes of a transaction
+//! that meets a newer value: [`Rival`].
+//!
+//! All write in place, under a lock, with an undo log, as the paper's implementations do (§2, §7: *pessimistic writes*).
+//! The original TL2 writes at its commit; what that saves, locks held for a shorter time, it pays for with a search of its
+//! write set at each read.
+//!
+//! # Why a reader's copy is good
+//!
+//! *Without a look at the word before the copy* (TL2): as under [`super::deferred`], by two fences. A writer looks at the clock after
+//! its fence, sees `c`, and leaves a time after `c`. A reader that accepts this time has looked at the clock when
+//! it showed more than `c`, before its own fence. So the writer's fence came first, and the copy is not from before.
+//!
+//! *With one* (TinySTM, ORec): the word was unlocked before the copy, and is the same after it; and no word comes back, as
+//! times only grow. This allows to leave what was undone with a time that is only one later than before, at which
+//! the value is the same: an undoing advances no clock.
+//!
+//! What it does not do: none of these is starvation-free, and none knows irrevocable transactions.
+
+use super::clock::Clock;
+use super::lock_word::{Held, Limit, Lock, LockWord};
+use super::{Conflict, Control, Ending};
+use crate::desk::Desk;
+use crate::log::Lent;
+use crate::planted::Bug;
+use noonmark_core::sync::{Ordering, fence};
+use noonmark_core::{Step, WaitFor};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// In what they differ.
+pub trait Rival: Send + Sync + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// Whether a reader looks at the word before it copies, too.
+    const LOOKS_FIRST: bool;
+    /// Whether a transaction that meets a newer value tries to move its own time on.
+    const EXTENDS: bool;
+
+    /// All is locked and written: the time of the commit, after `began`; and whether what was read must be validated. A
+    /// sequentially consistent fence has been passed.
+    fn commit_time(clock: &Clock, began: u64) -> (u64, bool);
+
+    /// All is undone: the time to leave with a lock that had this one before. A sequentially consistent fence has been
+    /// passed.
+    fn undo_time(clock: &Clock, before: u64) -> u64;
+
+    /// An attempt ends because it met this time, which is after its own.
+    fn met(clock: &Clock, time: u64);
+}
+
+/// A rival's control.
+#[derive(Clone, Copy, Debug)]
+pub struct Versioned<R>(PhantomData<R>);
+
+/// What is kept of an attempt.
+#[derive(Debug)]
+pub struct Local {
+    /// After the attempt's time.
+    limit: Cell<Limit>,
+    /// The time of the commit, once it is sure.
+    commit_time: Cell<u64>,
+    /// The newer time that a conflict was about, or 0.
+    met: Cell<u64>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Local { limit: Cell::new(Limit::NOTHING), commit_time: Cell::new(0), met: Cell::new(0) }
+    }
+}
+
+/// Lends the lock to the attempt.
+#[inline(always)]
+fn lend(lock: &Lock) -> Lent<Lock> {
+    // SAFETY: whoever calls a rule holds the lock for the lifetime of the attempt (`'tx`, see
+    // `crate::transaction`); and this goes into the logs of the desk only.
+    unsafe { Lent::new(lock) }
+}
+
+impl<R: Rival> Versioned<R> {
+    #[inline(always)]
+    fn log_read(me: &Desk<Self>, lock: &Lock) {
+        let lent = lend(lock);
+        if me.reads.last() != Some(lent) {
+            me.reads.push(lent);
+        }
+    }
+
+    #[cold]
+    fn conflict(me: &Desk<Self>, word: LockWord, locked: Conflict, newer: Conflict) -> Conflict {
+        if word.is_written() {
+            locked
+        } else {
+            me.local.met.set(word.time());
+            newer
+        }
+    }
+
+    /// What was read has not changed, if that can be told. Nobody else has it, and it is no newer than the attempt.
+    fn is_unchanged(me: &Desk<Self>) -> Result<(), LockWord> {
+        let limit = me.local.limit.get();
+        for lock in me.reads.iter() {
+            let word = lock.load_after_fence();
+            // What this attempt has locked was no newer when it did.
+            if !(word.is_older_than(limit) || word.is_written_by(me.slot)) {
+                return Err(word);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the attempt's time on to the clock's, if nothing that it has read has changed (LSA's extension).
+    #[cold]
+    fn extend(me: &Desk<Self>, tracked: bool) -> bool {
+        // A transaction that logs nothing cannot tell what it has read.
+        if !R::EXTENDS || !tracked {
+            return false;
+        }
+        let now = me.shared().now();
+        // As when an attempt begins: between the look at the clock and what is read from now on.
+        fence(Ordering::SeqCst);
+        let is_unchanged = Self::is_unchanged(me).is_ok();
+        if is_unchanged {
+            me.local.limit.set(Limit::before(now + 1));
+        }
+        is_unchanged
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_slowly<T: Copy>(
+        me: &Desk<Self>,
+        lock: &Lock,
+        tracked: bool,
+        load: impl Fn() -> T,
+    ) -> Step<T, Conflict> {
+        loop {
+            let first = lock.load();
+            let copy = load();
+            fence(Ordering::Acquire);
+            let word = lock.load_after_fence();
+            let is_good = word.is_written_by(me.slot)
+                || (word.is_older_than(me.local.limit.get()) && (!R::LOOKS_FIRST || first == word))
+                || me.has_planted(Bug::SkipPostValidation);
+            if is_good {
+                if tracked {
+                    Self::log_read(me, lock);
+                }
+                return Step::Ready(copy);
+            }
+            let conflict = Self::conflict(me, word, Conflict::ReadLocked, Conflict::ReadNewer);
+            // Locked by another, or changed while it was copied, or newer: only the last may be mended.
+            let is_newer = !word.is_written() && !word.is_older_than(me.local.limit.get());
+            if !is_newer || !Self::extend(me, tracked) || !word.is_older_than(me.local.limit.get()) {
+                return Step::Abort(conflict);
+            }
+        }
+    }
+}
+
+impl<R: Rival> Control for Versioned<R> {
+    const NAME: &'static str = R::NAME;
+    const IS_IRREVOCABLE: bool = false;
+
+    type Lock = Lock;
+    type Shared = Clock;
+    type Local = Local;
+    type Read = Lent<Lock>;
+    type Held = Held;
+
+    #[inline]
+    fn begin(me: &Desk<Self>) {
+        me.local.limit.set(Limit::before(me.shared().now() + 1));
+        me.local.met.set(0);
+    }
+
+    #[inline(always)]
+    fn read<T: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> T) -> Step<T, Conflict> {
+        let first = if R::LOOKS_FIRST { Some(lock.load()) } else { None };
+        let copy = load();
+        // The copy comes before the look at the word.
+        fence(Ordering::Acquire);
+        let word = lock.load_after_fence();
+        if word.is_older_than(me.local.limit.get()) && first.is_none_or(|first| first == word) {
+            if tracked {
+                Self::log_read(me, lock);
+            }
+            return Step::Ready(copy);
+        }
+        Self::read_slowly(me, lock, tracked, load)
+    }
+
+    #[inline]
+    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+        let seen = lock.load();
+        if seen.is_written_by(me.slot) {
+            return Step::Ready(());
+        }
+        if !seen.is_older_than(me.local.limit.get()) {
+            let conflict = Self::conflict(me, seen, Conflict::WriteLocked, Conflict::WriteNewer);
+            if seen.is_written() || !Self::extend(me, true) || !seen.is_older_than(me.local.limit.get()) {
+                return Step::Abort(conflict);
+            }
+        }
+        match lock.try_lock(lend(lock), seen, me.slot, true) {
+            Some(held) => {
+                me.held.push(held);
+                Step::Ready(())
+            }
+            None => Step::Abort(Conflict::WriteLocked),
+        }
+    }
+
+    #[inline]
+    fn validate(me: &Desk<Self>) -> Result<(), Conflict> {
+        if me.held.is_empty() {
+            return Ok(());
+        }
+        // Between the locks and what is validated, and between the values and the clock.
+        fence(Ordering::SeqCst);
+        let (time, must_validate) = R::commit_time(me.shared(), me.local.limit.get().time() - 1);
+        me.local.commit_time.set(time);
+        if must_validate && !me.has_planted(Bug::SkipValidation) {
+            Self::is_unchanged(me)
+                .map_err(|word| Self::conflict(me, word, Conflict::Changed, Conflict::Changed))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn release(me: &Desk<Self>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
+        let is_undone = ending != Ending::Commit;
+        if is_undone && !me.held.is_empty() {
+            fence(Ordering::SeqCst);
+        }
+        for held in me.held.iter() {
+            let before = held.before.time();
+            let time = match ending {
+                Ending::Commit if me.has_planted(Bug::CommitKeepsTime) => before,
+                Ending::Commit => me.local.commit_time.get(),
+                _ if me.has_planted(Bug::UndoKeepsTime) => before,
+                _ => R::undo_time(me.shared(), before),
+            };
+            Lock::release(held, time, me.slot, false);
+            if held.before.is_watched() && !me.has_planted(Bug::SkipWakes) {
+                wake(held.lock.as_awaited());
+            }
+        }
+        if matches!(ending, Ending::Restart(_)) && me.local.met.get() > 0 {
+            R::met(me.shared(), me.local.met.get());
+        }
+    }
+
+    fn awaited(read: Lent<Lock>) -> WaitFor {
+        read.as_awaited()
+    }
+
+    fn watch(me: &Desk<Self>, read: Lent<Lock>) -> bool {
+        let seen = read.load();
+        // What the attempt had locked itself was unchanged when it was undone, and has a new time since.
+        let is_unchanged = seen.is_older_than(me.local.limit.get()) || seen.is_left_by(me.slot);
+        is_unchanged && read.watch(seen)
+    }
+
+    fn time(shared: &Clock) -> u64 {
+        shared.now()
+    }
+}

@@ -1,0 +1,244 @@
+//! What is allocated and freed inside transactions: each once, none too early, none forgotten, under every control.
+#![cfg(not(any(loom, shuttle)))]
+
+mod support;
+
+use noonmark_stm::{Interrupted, TField, TLink, TRef, TRoot, World};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use support::for_each_control;
+use support::for_each_control as for_each_deferred_control;
+
+type TCell<T, W> = noonmark_stm::TCell<T, W>;
+type TVar<T, W> = noonmark_stm::TVar<T, W>;
+
+/// Counts how many there are, and can tell whether it has been freed: its contents are then spoiled.
+#[derive(Debug)]
+struct Counted {
+    alive: Arc<AtomicI64>,
+    value: u64,
+    copy: AtomicU64,
+}
+
+impl Counted {
+    fn new(alive: &Arc<AtomicI64>, value: u64) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Counted { alive: alive.clone(), value, copy: AtomicU64::new(value) }
+    }
+
+    fn checked(&self) -> u64 {
+        assert_eq!(self.copy.load(Ordering::Relaxed), self.value, "read after it was freed");
+        self.value
+    }
+}
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        Counted::new(&self.alive, self.checked())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.checked();
+        self.copy.store(u64::MAX, Ordering::Relaxed);
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct CalledOff;
+
+impl From<Interrupted> for CalledOff {
+    fn from(_: Interrupted) -> Self {
+        CalledOff
+    }
+}
+
+fn values_are_freed_once_and_not_too_early<W: World>() {
+    const ROUNDS: u64 = 5_000;
+    let alive = Arc::new(AtomicI64::new(0));
+    let cells: Vec<TCell<Counted, W>> = (0..4).map(|_| TCell::new_in(Counted::new(&alive, 0))).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (cells, alive) = (&cells, &alive);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    match thread {
+                        0 | 1 => W::atomically(|tx| {
+                            // All the same, at every moment; written twice, the first of which is never seen.
+                            let next = cells[0].read(tx)?.checked() + 1;
+                            for cell in cells {
+                                cell.set(tx, Counted::new(alive, u64::MAX / 2))?;
+                                cell.set(tx, Counted::new(alive, next))?;
+                            }
+                            Ok(())
+                        }),
+                        2 => {
+                            let _: Result<(), CalledOff> = W::try_atomically(|tx| {
+                                cells[round as usize % 4].set(tx, Counted::new(alive, 7))?;
+                                Err(CalledOff)
+                            });
+                        }
+                        _ => W::view(|tx| {
+                            let first = cells[0].read(tx)?;
+                            let others = cells.iter().map(|cell| cell.read(tx));
+                            for other in others.collect::<Result<Vec<_>, _>>()? {
+                                assert_eq!(other.checked(), first.checked());
+                            }
+                            Ok(())
+                        }),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(cells[0].load().checked(), 2 * ROUNDS);
+    drop(cells);
+    settle::<W>();
+    assert_eq!(alive.load(Ordering::Relaxed), 0, "none is left, and none was freed twice");
+}
+
+/// Lets what waits at the desks be freed: one transaction after another at each.
+fn settle<W: World>() {
+    let mut sessions: Vec<_> = (0..16).map(|_| W::session()).collect();
+    for _ in 0..4 {
+        for session in &mut sessions {
+            session.collect();
+        }
+    }
+    assert!(sessions.iter_mut().all(|session| session.garbage() == 0));
+}
+
+struct Item<W: World> {
+    counted: Counted,
+    count: TField<u64>,
+    next: TLink<Item<W>, W>,
+}
+
+/// A stack of nodes; its length is kept beside.
+struct Stack<W: World> {
+    first: TRoot<Item<W>, W>,
+    len: TVar<u64, W>,
+}
+
+impl<W: World> Drop for Stack<W> {
+    fn drop(&mut self) {
+        // SAFETY: the stack's nodes, each reached by one link.
+        unsafe { self.first.free_all(|item, free| free(&mut item.next)) };
+    }
+}
+
+fn nodes_are_freed_once_and_not_too_early<W: World>() {
+    const ROUNDS: u64 = 5_000;
+    let alive = Arc::new(AtomicI64::new(0));
+    let stack = Stack::<W> { first: TRoot::new_in(), len: TVar::new_in(0) };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (stack, alive) = (&stack, &alive);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    match (thread + round) % 3 {
+                        0 => W::atomically(|tx| {
+                            let item = Item {
+                                counted: Counted::new(alive, round),
+                                count: TField::new(0),
+                                next: TLink::to(stack.first.get(tx)?),
+                            };
+                            stack.first.set(tx, Some(TRef::alloc(tx, item)))?;
+                            stack.len.update(tx, |len| len + 1).map(drop)
+                        }),
+                        1 => W::atomically(|tx| {
+                            let Some(first) = stack.first.get(tx)? else { return Ok(()) };
+                            first.counted.checked();
+                            stack.first.set(tx, first.follow(tx, |item| &item.next)?)?;
+                            stack.len.update(tx, |len| len - 1)?;
+                            // SAFETY: nothing leads to it any more.
+                            unsafe { first.free(tx) };
+                            Ok(())
+                        }),
+                        _ => {
+                            let (seen, len) = W::atomically(|tx| {
+                                let (mut seen, mut at) = (0, stack.first.get(tx)?);
+                                while let Some(item) = at {
+                                    item.counted.checked();
+                                    seen += 1;
+                                    if seen == 3 {
+                                        let count = item.get(tx, |item| &item.count)?;
+                                        item.set(tx, |item| &item.count, count + 1)?;
+                                    }
+                                    at = item.follow(tx, |item| &item.next)?;
+                                }
+                                Ok((seen, stack.len.get(tx)?))
+                            });
+                            assert_eq!(seen, len);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    settle::<W>();
+    assert_eq!(alive.load(Ordering::Relaxed), stack.len.load() as i64);
+    drop(stack);
+    assert_eq!(alive.load(Ordering::Relaxed), 0, "none is left, and none was freed twice");
+}
+
+fn a_branch_that_is_undone_keeps_what_may_still_be_looked_at<W: World>() {
+    let alive = Arc::new(AtomicI64::new(0));
+    let cell = TCell::<Counted, W>::new_in(Counted::new(&alive, 1));
+    W::atomically(|tx| {
+        let mut seen = None;
+        tx.or_else(
+            |tx| {
+                cell.set(tx, Counted::new(&alive, 2))?;
+                seen = Some(cell.read(tx)?);
+                tx.retry()
+            },
+            |tx| {
+                assert_eq!(cell.read(tx)?.checked(), 1);
+                Ok(())
+            },
+        )?;
+        assert_eq!(seen.map(Counted::checked), Some(2));
+        Ok(())
+    });
+    assert_eq!(alive.load(Ordering::Relaxed), 1);
+    assert_eq!(cell.load().checked(), 1);
+}
+
+fn dropping_may_run_transactions<W: World>() {
+    struct Notes<W: World>(Arc<TVar<u64, W>>);
+    impl<W: World> Drop for Notes<W> {
+        fn drop(&mut self) {
+            W::atomically(|tx| self.0.update(tx, |count| count + 1));
+        }
+    }
+    let dropped = Arc::new(TVar::<u64, W>::new_in(0));
+    let cell = TCell::<Notes<W>, W>::new_in(Notes(dropped.clone()));
+    for _ in 0..200 {
+        W::atomically(|tx| cell.set(tx, Notes(dropped.clone())));
+    }
+    drop(cell);
+    // Not at all desks, or there would be none for the dropping.
+    let mut session = W::session();
+    (0..4).for_each(|_| session.collect());
+    drop(session);
+    assert_eq!(dropped.load(), 201);
+}
+
+for_each_control! {
+    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dctl, dcotl_sf, tinystm]:
+    values_are_freed_once_and_not_too_early,
+    nodes_are_freed_once_and_not_too_early,
+    a_branch_that_is_undone_keeps_what_may_still_be_looked_at,
+}
+
+/// Where one thread meets no conflict: a value that is dropped in the closure, because it could not be set, may run none.
+mod deferred {
+    use super::*;
+
+    for_each_deferred_control! {
+        [dctl, dcotl, dctl_sf, dcotl_sf] in table [dcotl]:
+        dropping_may_run_transactions,
+    }
+}
