@@ -14,7 +14,7 @@ use super::deferred::Variant;
 use super::lock_word::{Limit, LockWord};
 use noonmark_core::SlotId;
 
-/// Deferred clock: see the [module](self).
+/// Deferred clock. Its file opens with how it works.
 #[derive(Clone, Copy, Debug)]
 pub struct Dctl;
 

@@ -79,7 +79,7 @@ pub enum Ending {
     Cancel,
 }
 
-/// A concurrency control. Sealed: see the [table](self) of those that there are.
+/// A concurrency control. Sealed: see its file for a table of those that there are.
 pub trait Control: Sized + Send + Sync + 'static {
     /// Its name, as the paper writes it.
     const NAME: &'static str;
