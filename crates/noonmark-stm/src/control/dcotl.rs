@@ -20,7 +20,7 @@ use super::deferred::Variant;
 use super::lock_word::{Limit, LockWord};
 use noonmark_core::SlotId;
 
-/// Deferred clock, and overwriting at any time. Its file opens with how it works.
+/// Deferred clock, and overwriting at any time: see `control/dcotl.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Dcotl;
 

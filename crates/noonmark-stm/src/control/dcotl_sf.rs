@@ -8,7 +8,7 @@ use super::deferred::Variant;
 use super::lock_word::{Limit, LockWord};
 use noonmark_core::SlotId;
 
-/// Deferred clock, overwriting at any time, starvation-free. Its file opens with how it works.
+/// Deferred clock, overwriting at any time, starvation-free: see `control/dcotl_sf.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct DcotlSf;
 

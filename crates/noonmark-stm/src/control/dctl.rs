@@ -14,7 +14,7 @@ use super::deferred::Variant;
 use super::lock_word::{Limit, LockWord};
 use noonmark_core::SlotId;
 
-/// Deferred clock. Its file opens with how it works.
+/// Deferred clock: see `control/dctl.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Dctl;
 

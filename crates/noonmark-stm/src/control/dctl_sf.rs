@@ -19,7 +19,7 @@ use super::deferred::Variant;
 use super::lock_word::{Limit, LockWord};
 use noonmark_core::SlotId;
 
-/// Deferred clock, starvation-free. Its file opens with how it works.
+/// Deferred clock, starvation-free: see `control/dctl_sf.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct DctlSf;
 

@@ -8,15 +8,7 @@
 //! All write in place, under a lock taken when the write is made, and none defers its writes to the commit: the
 //! paper chose so because a read then never searches a write set (§3).
 //!
-//! | control | file | opaque | starvation-free | the clock is advanced |
-//! |---|---|---|---|---|
-//! | [`Dctl`](crate::Dctl) | `dctl.rs` (Algorithm 3) | yes | no | by an attempt that meets a conflict |
-//! | [`Dcotl`](crate::Dcotl) | `dcotl.rs` (Algorithm 4) | yes | no | by an attempt that meets a conflict reading |
-//! | [`DctlSf`](crate::DctlSf) | `dctl_sf.rs` (§5) | yes | yes | as `Dctl` |
-//! | [`DcotlSf`](crate::DcotlSf) | `dcotl_sf.rs` (§5) | yes | yes | as `Dcotl` |
-//! | [`Tl2Gv4`](crate::Tl2Gv4) | `tl2.rs` | yes | no | by a commit that writes, or by one at the same time |
-//! | [`Tl2Gv5`](crate::Tl2Gv5) | `tl2.rs` | yes | no | by an attempt that meets a value of the next time |
-//! | [`TinyStm`](crate::TinyStm) | `tinystm.rs` | yes | no | by a commit that writes |
+//! Which there are, and what each promises: [`Control`].
 //!
 //! What it does not do: a control decides nothing about time. How long to spin, when to give up speculation and
 //! how to wait is the driver's.
@@ -79,7 +71,17 @@ pub enum Ending {
     Cancel,
 }
 
-/// A concurrency control. Sealed: see its file for a table of those that there are.
+/// A concurrency control. Sealed; there are these:
+///
+/// | control | file | opaque | starvation-free | the clock is advanced |
+/// |---|---|---|---|---|
+/// | [`Dctl`](crate::Dctl) | `dctl.rs` (Algorithm 3) | yes | no | by an attempt that meets a conflict |
+/// | [`Dcotl`](crate::Dcotl) | `dcotl.rs` (Algorithm 4) | yes | no | by an attempt that meets a conflict reading |
+/// | [`DctlSf`](crate::DctlSf) | `dctl_sf.rs` (§5) | yes | yes | as `Dctl` |
+/// | [`DcotlSf`](crate::DcotlSf) | `dcotl_sf.rs` (§5) | yes | yes | as `Dcotl` |
+/// | [`Tl2Gv4`](crate::Tl2Gv4) | `tl2.rs` | yes | no | by a commit that writes, or by one at the same time |
+/// | [`Tl2Gv5`](crate::Tl2Gv5) | `tl2.rs` | yes | no | by an attempt that meets a value of the next time |
+/// | [`TinyStm`](crate::TinyStm) | `tinystm.rs` | yes | no | by a commit that writes |
 pub trait Control: Sized + Send + Sync + 'static {
     /// Its name, as the paper writes it.
     const NAME: &'static str;

@@ -16,7 +16,7 @@
 use super::clock::Clock;
 use super::versioned::{Rival, Versioned};
 
-/// See the [module](self).
+/// See `control/tinystm.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lsa;
 

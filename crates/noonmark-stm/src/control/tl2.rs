@@ -12,11 +12,11 @@
 use super::clock::Clock;
 use super::versioned::{Rival, Versioned};
 
-/// See the [module](self).
+/// See `control/tl2.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gv4;
 
-/// See the [module](self).
+/// See `control/tl2.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gv5;
 
