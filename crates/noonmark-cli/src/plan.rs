@@ -285,7 +285,8 @@ mod tests {
         let names = |line: &str| -> Vec<String> {
             planned(line).unwrap().into_iter().map(|run| run.protocol).collect()
         };
-        let all = "occ+tictoc+two-phase-no-wait+two-phase-wait-die+two-phase-wound-wait+swiss+adaptive";
+        let all =
+            noonmark::Protocol::ALL.iter().map(|protocol| protocol.name()).collect::<Vec<_>>().join("+");
         let line = format!("noonmark bench append --protocol mixed,two-phase+occ,occ,{all} --threads 1");
         assert_eq!(names(&line), ["mixed", "two-phase-wait-die+occ", "occ"]);
     }
