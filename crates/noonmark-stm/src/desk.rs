@@ -47,12 +47,15 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     pointer: NonNull<u8>,
+    /// Safe to call with the pointer, once, when nobody refers to it.
     free: unsafe fn(*mut u8, usize),
 }
 
 impl Block {
     /// A value that was allocated by `Box::new` and given up by `Box::into_raw`.
     pub fn of_box<T: Send + 'static>(pointer: NonNull<T>) -> Self {
+        /// # Safety
+        /// The pointer is one that `Block::of_box` was given for a `T`; nobody refers to it, nor frees it again.
         unsafe fn free<T>(pointer: *mut u8, _: usize) {
             // SAFETY: made of a box, and freed once: see `Block::free` and `Desk::settle`.
             drop(unsafe { Box::from_raw(pointer.cast::<T>()) });
