@@ -6,7 +6,7 @@ use noonmark::{AbortKind, Database, Host, IndexKind, Policy, Protocol, Session, 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -214,9 +214,10 @@ fn escape<T, H: Host>(
 fn who_has_waited_outside_looks_at_the_gate_again() {
     let (db, rows) = stage(Watched::default(), Protocol::Occ);
     let [mut session, mut spoiling, mut waiting] = [0, 1, 2].map(|_| db.session().unwrap());
-    let (begun, wait, inside) =
-        (AtomicBool::new(false), Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (wait, inside) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let (begins, ends, goes_on) = (wait.clone(), wait.clone(), inside.clone());
+    let (came, what_came) = mpsc::channel();
+    let waits_again = came.clone();
     std::thread::scope(|scope| {
         let mut outside = Some(|| {
             WAITS.set(Some([
@@ -226,10 +227,12 @@ fn who_has_waited_outside_looks_at_the_gate_again() {
                 Box::new(move || {
                     ends.wait();
                     goes_on.wait();
+                    let waits_again = Box::new(move || waits_again.send("it waits again").unwrap());
+                    WAITS.set(Some([waits_again, Box::new(|| ())]));
                 }),
             ]));
             waiting.transact(|tx| {
-                begun.store(true, Ordering::SeqCst);
+                came.send("it came in").unwrap();
                 tx.get(&rows, 1)
             })
         });
@@ -243,8 +246,7 @@ fn who_has_waited_outside_looks_at_the_gate_again() {
         wait.wait();
         escape(&mut session, &mut spoiling, &rows, 101, |_| {
             inside.wait();
-            std::thread::sleep(Duration::from_millis(30));
-            assert!(!begun.load(Ordering::SeqCst), "it came in beside the one inside");
+            assert_eq!(what_came.recv(), Ok("it waits again"), "beside the one inside");
             Ok(())
         })
         .unwrap();
