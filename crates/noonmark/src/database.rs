@@ -5,7 +5,6 @@ use crate::conflicts::{ConflictReport, Conflicts};
 use crate::context::Context;
 use crate::gate::Gate;
 use crate::group::Row;
-use crate::index::KeyClass;
 use crate::key::Key;
 use crate::protocol::{Order, Protocol};
 use crate::record::{Layout, RecordPtr};
@@ -389,7 +388,6 @@ impl<H: Host> Database<H> {
         key_bytes: Option<usize>,
         options: &TableOptions,
     ) -> Result<Arc<TableCore>, SchemaError> {
-        let class = KeyClass::of(key_bytes);
         let coarse = options.granularity == crate::table::Granularity::Coarse;
         let name = info.name.clone();
         if !(1..=crate::group::GROUPS_MAX).contains(&sizes.len()) {
@@ -416,6 +414,7 @@ impl<H: Host> Database<H> {
             shared.waits_both_ways.store(true, Ordering::Relaxed);
         }
         let aux_words = options.protocol.aux_words(shared.slots.count());
+        let layout = Layout::new(sizes, coarse, aux_words, key_bytes);
         let core = Arc::new(TableCore {
             id: u32::try_from(catalog.tables.len()).unwrap_or(u32::MAX),
             database: self.shared.id,
@@ -425,9 +424,9 @@ impl<H: Host> Database<H> {
             kind: options.index,
             granularity: options.granularity,
             sizes,
-            layout: Layout::new(sizes, coarse, aux_words, key_bytes),
+            index: Index::new(options.index, key_bytes, &layout, options.expected_rows),
+            layout,
             aux_words,
-            index: Index::new(options.index, class, options.expected_rows),
             secondaries: Default::default(),
             populated: AtomicBool::new(false),
         });

@@ -22,6 +22,7 @@ pub(crate) fn look_up<K: Key>(
     groups: Range<usize>,
 ) -> [Option<RecordPtr>; BATCH] {
     let mut found = [None; BATCH];
+    let soon = |record| prefetch_groups(record, &table.layout, &groups);
     let wanted = &mut found[..keys.len().min(BATCH)];
     match K::FIXED_BYTES {
         Some(bytes) if bytes <= SHORT_BYTES => {
@@ -29,16 +30,13 @@ pub(crate) fn look_up<K: Key>(
             for (to, key) in short.iter_mut().zip(keys) {
                 key.with_bytes(|key| to[..bytes].copy_from_slice(key));
             }
-            table.index.find_many(|index| &short[index % BATCH][..bytes], wanted);
+            table.index.find_many(|index| &short[index % BATCH][..bytes], wanted, soon);
         }
         _ => {
             let long: [KeyBytes; BATCH] =
                 std::array::from_fn(|index| keys.get(index).map_or_else(KeyBytes::new, KeyBytes::of::<K>));
-            table.index.find_many(|index| long[index % BATCH].as_slice(), wanted);
+            table.index.find_many(|index| long[index % BATCH].as_slice(), wanted, soon);
         }
-    }
-    for record in wanted.iter().flatten() {
-        prefetch_groups(*record, &table.layout, &groups);
     }
     found
 }

@@ -251,8 +251,12 @@ impl<H: Host> Context<H> {
             return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, &key[..64])));
         }
         let epochs = &self.shared.epochs;
-        let inserted = t.index.get_or_insert(key, &mut self.limbo, epochs, |stamp| {
-            let record = RecordPtr::allocate(&t.layout, key);
+        let inserted = t.index.get_or_insert(key, &mut self.limbo, epochs, |stamp, memory| {
+            let record = match memory {
+                // SAFETY: the index was told of this layout, and gives memory that nobody else refers to.
+                Some(memory) => unsafe { RecordPtr::make_at(memory, &t.layout, key) },
+                None => RecordPtr::allocate(&t.layout, key),
+            };
             // Read under the latch: whoever relied on the absence has raised it, or will see that
             // the node has changed.
             let read_until = Timestamp::new(stamp.rts.load(Ordering::SeqCst));

@@ -135,6 +135,14 @@ impl Layout {
     pub(crate) fn record_bytes(&self, key_bytes: usize) -> usize {
         self.end.max(self.key_at + key_bytes.div_ceil(8)) * 8
     }
+
+    /// The memory that it takes: cache lines of its own, unless it is so small that several share one.
+    pub(crate) fn block(&self, key_bytes: usize) -> Block {
+        let bytes = self.record_bytes(key_bytes);
+        let (bytes, align) =
+            if bytes > 32 { (bytes.next_multiple_of(64), 64) } else { (bytes.next_multiple_of(16), 16) };
+        Block::from_size_align(bytes, align).unwrap_or_else(|_| Block::new::<u128>())
+    }
 }
 
 /// The address of a record.
@@ -168,11 +176,20 @@ impl RecordPtr {
     /// A new record, absent at time zero; nobody else knows it yet. All words are zero but for the
     /// version words.
     pub(crate) fn allocate(layout: &Layout, key: &[u8]) -> Self {
-        let block = Self::block(layout.record_bytes(key.len()));
+        let block = layout.block(key.len());
         // SAFETY: the block is not empty: it has a header.
         let address = unsafe { alloc::alloc_zeroed(block) }.cast::<u64>();
         let Some(address) = NonNull::new(address) else { alloc::handle_alloc_error(block) };
-        // SAFETY: within the block that was just allocated, which nobody else knows; the key's
+        // SAFETY: just allocated.
+        unsafe { Self::make_at(address, layout, key) }
+    }
+
+    /// The same in memory that there is already.
+    ///
+    /// # Safety
+    /// It is a zeroed [block](Layout::block) for a key of this length that nobody else refers to.
+    pub(crate) unsafe fn make_at(address: NonNull<u64>, layout: &Layout, key: &[u8]) -> Self {
+        // SAFETY: within the block, which nobody else knows; the key's
         // offset and length fit (offsets are small, keys are at most 64 KiB).
         unsafe {
             let header = address.as_ptr().cast::<u32>();
@@ -192,26 +209,24 @@ impl RecordPtr {
         RecordPtr(address)
     }
 
-    fn block(bytes: usize) -> Block {
-        // On cache lines of its own, unless it is so small that several share one.
-        let (bytes, align) = if bytes > 32 { (bytes.next_multiple_of(64), 64) } else { (bytes, 16) };
-        Block::from_size_align(bytes, align).unwrap_or_else(|_| Block::new::<u128>())
-    }
-
-    /// Frees the record and the versions that its groups point to.
+    /// Frees the versions that its groups point to.
     ///
     /// # Safety
-    /// `layout` is the one that it was allocated with, and nobody else refers to it any more.
+    /// `layout` is the one that it was made with, and nobody else refers to it any more.
+    pub(crate) unsafe fn free_values(self, layout: &Layout) {
+        for group in layout.groups().iter().filter(|g| g.size.is_boxed()) {
+            // SAFETY: promised by the caller.
+            unsafe { free_boxed(self.words(group.at, 1)[0].load(Ordering::Relaxed)) };
+        }
+    }
+
+    /// Frees the memory of a record without values.
+    ///
+    /// # Safety
+    /// As [`RecordPtr::free_values`]; it comes from [`RecordPtr::allocate`].
     pub(crate) unsafe fn free(self, layout: &Layout) {
         // SAFETY: promised by the caller; the block is computed as at allocation.
-        unsafe {
-            for group in layout.groups().iter().filter(|g| g.size.is_boxed()) {
-                let address = self.words(group.at, 1)[0].load(Ordering::Relaxed);
-                free_boxed(address);
-            }
-            let bytes = layout.record_bytes(self.key().len());
-            alloc::dealloc(self.0.as_ptr().cast(), Self::block(bytes));
-        }
+        unsafe { alloc::dealloc(self.0.as_ptr().cast(), layout.block(self.key().len())) };
     }
 
     /// Its key, which never changes.
@@ -436,6 +451,7 @@ mod tests {
             let address = allocate_boxed(b"0123456789");
             record.words(layout.group(0).at, 1)[0].store(address, Ordering::Relaxed);
             assert_eq!(boxed_bytes(address), b"0123456789");
+            record.free_values(&layout);
             record.free(&layout);
         }
     }

@@ -2,13 +2,14 @@
 
 use crate::abort::TableInfo;
 use crate::group::Size;
-use crate::index::{HashIndex, Inserted, KeyClass, Lookup, NodeStamp, OrderedIndex};
+use crate::index::{HashIndex, Inserted, KeyClass, Lookup, NodeStamp, OrderedIndex, RecordShape};
 use crate::key::KeyBytes;
 use crate::protocol::{Place, Protocol};
 use crate::record::{Layout, RecordPtr};
 use noonmark_core::sync::AtomicBool;
 use noonmark_core::{Epochs, Limbo, Line};
 use std::any::TypeId;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 /// Which index a table's keys are in.
@@ -36,9 +37,17 @@ pub(crate) enum Index {
 }
 
 impl Index {
-    pub(crate) fn new(kind: IndexKind, class: KeyClass, expected_rows: usize) -> Self {
+    /// For keys of this many bytes, if all have as many, and records that are laid out like this.
+    pub(crate) fn new(
+        kind: IndexKind,
+        key_bytes: Option<usize>,
+        layout: &Layout,
+        expected_rows: usize,
+    ) -> Self {
+        let class = KeyClass::of(key_bytes);
+        let shape = key_bytes.map(|key_bytes| RecordShape { key_bytes, block: layout.block(key_bytes) });
         match kind {
-            IndexKind::Hash => Index::Hash(HashIndex::new(class, expected_rows)),
+            IndexKind::Hash => Index::Hash(HashIndex::new(class, expected_rows, shape)),
             IndexKind::Ordered => Index::Ordered(OrderedIndex::new(class)),
         }
     }
@@ -52,10 +61,18 @@ impl Index {
     }
 
     #[inline(always)]
-    pub(crate) fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
+    pub(crate) fn find_many<'k>(
+        &self,
+        keys: impl Fn(usize) -> &'k [u8],
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) {
         match self {
-            Index::Hash(index) => index.find_many(keys, found),
-            Index::Ordered(index) => index.find_many(keys, found),
+            Index::Hash(index) => index.find_many(keys, found, soon),
+            Index::Ordered(index) => {
+                index.find_many(keys, found);
+                found.iter().flatten().for_each(|record| soon(*record));
+            }
         }
     }
 
@@ -64,11 +81,11 @@ impl Index {
         key: &[u8],
         limbo: &mut Limbo,
         epochs: &Epochs,
-        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+        make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
         match self {
             Index::Hash(index) => index.get_or_insert(key, limbo, epochs, make),
-            Index::Ordered(index) => index.get_or_insert(key, limbo, epochs, make),
+            Index::Ordered(index) => index.get_or_insert(key, limbo, epochs, |stamp| make(stamp, None)),
         }
     }
 
@@ -87,10 +104,40 @@ impl Index {
         }
     }
 
-    fn for_each(&mut self, f: impl FnMut(RecordPtr)) {
-        match self {
-            Index::Hash(index) => index.for_each(f),
-            Index::Ordered(index) => index.for_each(f),
+    /// Frees the memory of a record that it has forgotten.
+    ///
+    /// # Safety
+    /// As [`RecordPtr::free`], of a record that was made with this layout, in memory that came from here or from
+    /// [`RecordPtr::allocate`]; nobody can find it.
+    unsafe fn free_record(&self, record: RecordPtr, layout: &Layout) {
+        // SAFETY: passed on.
+        unsafe {
+            record.free_values(layout);
+            match self {
+                Index::Hash(index) if index.take_back(record) => {}
+                _ => record.free(layout),
+            }
+        }
+    }
+
+    /// Frees all records, which it must not be asked for any more.
+    ///
+    /// # Safety
+    /// As [`Index::free_record`], of each of them.
+    unsafe fn free_all(&mut self, layout: &Layout) {
+        // SAFETY: passed on.
+        unsafe {
+            match self {
+                Index::Hash(index) => {
+                    index.for_each(|record| record.free_values(layout));
+                    // The memory of the others goes with the index.
+                    index.for_each_in_tables(|record| record.free(layout));
+                }
+                Index::Ordered(index) => index.for_each(|record| {
+                    record.free_values(layout);
+                    record.free(layout);
+                }),
+            }
         }
     }
 
@@ -229,7 +276,7 @@ impl Drop for TableCore {
         let layout = &self.layout;
         // SAFETY: nobody else refers to the table, so no transaction is left that could refer to
         // its records; each is in the index once, and those that have left it are not freed here.
-        self.index.for_each(|record| unsafe { record.free(layout) });
+        unsafe { self.index.free_all(layout) };
     }
 }
 
@@ -286,6 +333,6 @@ pub(crate) unsafe fn free_record(record: *mut u8, table: usize) {
     // SAFETY: promised by the caller.
     unsafe {
         let table = &*std::ptr::with_exposed_provenance::<TableCore>(table);
-        RecordPtr::new(record).free(&table.layout);
+        table.index.free_record(RecordPtr::new(record), &table.layout);
     }
 }

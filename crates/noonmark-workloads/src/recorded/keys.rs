@@ -42,6 +42,9 @@ macro_rules! on_group {
     }};
 }
 
+/// Fewer than a long run has, so that a hash index finds the first where their keys say, and the others otherwise.
+const EXPECTED_ROWS: u64 = 1000;
+
 /// The tables that hold the keys; `G` is a list or a register.
 pub(super) struct Keys<S: Store, G: StoreGroup> {
     tables: Vec<Columns<S, G>>,
@@ -60,7 +63,8 @@ impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
         let mut made = Vec::new();
         for number in 0..tables.max(1) {
             let name = if tables > 1 { format!("{name} {number}") } else { name.to_owned() };
-            let spec = TableSpec::new(name).index(index).granularity(granularity);
+            let spec =
+                TableSpec::new(name).index(index).granularity(granularity).expected_rows(EXPECTED_ROWS);
             let rows = store.table::<u64, (G, G)>(&spec)?;
             scope = scope.writes::<u64, (G, G)>(&rows);
             made.push(Columns { first: store.group(&rows), second: store.group(&rows), rows });

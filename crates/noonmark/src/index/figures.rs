@@ -28,7 +28,7 @@ trait Measured: Sync {
 }
 
 macro_rules! measured {
-    ($index:ident, $class:ident => $new:expr) => {
+    ($index:ident, $class:ident => $new:expr, |$($told:tt),*| $(, $soon:expr)?) => {
         impl Measured for $index {
             fn made($class: KeyClass) -> Self {
                 $new
@@ -38,10 +38,10 @@ macro_rules! measured {
                 $index::get(self, key)
             }
             fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
-                $index::find_many(self, keys, found);
+                $index::find_many(self, keys, found $(, $soon)?);
             }
             fn add(&self, key: &[u8], limbo: &mut Limbo, epochs: &Epochs) -> RecordPtr {
-                match self.get_or_insert(key, limbo, epochs, |_| make_record(key)) {
+                match self.get_or_insert(key, limbo, epochs, |$($told),*| make_record(key)) {
                     Inserted::Existing(record) | Inserted::New(record, _) => record,
                 }
             }
@@ -57,8 +57,9 @@ macro_rules! measured {
         }
     };
 }
-measured!(HashIndex, class => HashIndex::new(class, KEYS as usize));
-measured!(OrderedIndex, class => OrderedIndex::new(class));
+// Without records of its own: what is measured is the way through a table.
+measured!(HashIndex, class => HashIndex::new(class, KEYS as usize, None), |_, _|, |_| {});
+measured!(OrderedIndex, class => OrderedIndex::new(class), |_|);
 
 /// Time that the calling thread has had a core, where the system tells (the cores may be shared
 /// with others); time that has passed elsewhere.

@@ -44,6 +44,15 @@ pub(crate) enum KeyClass {
     Bytes,
 }
 
+/// What the records of one table look like, where all have keys of one length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordShape {
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// The memory that a record takes.
+    pub block: std::alloc::Layout,
+}
+
 /// What a lookup found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lookup {

@@ -5,15 +5,24 @@ use noonmark_core::{Epochs, Limbo, SlotId};
 
 /// A record that holds nothing but its key, laid out as [`crate::record`] says.
 pub(super) fn make_record(key: &[u8]) -> RecordPtr {
-    let mut words = vec![0u64; 1 + key.len().div_ceil(8)].into_boxed_slice();
-    let address = Box::into_raw(std::mem::take(&mut words)).cast::<u64>();
+    let words = vec![0u64; 1 + key.len().div_ceil(8)].into_boxed_slice();
+    let address = NonNull::from(Box::leak(words)).cast::<u64>();
     // SAFETY: the block was just made, and is long enough for the header and the key.
+    unsafe { make_record_at(address, key) }
+}
+
+/// The same in memory that there is already.
+///
+/// # Safety
+/// There is room for the header and the key, and nobody else refers to it.
+pub(super) unsafe fn make_record_at(address: NonNull<u64>, key: &[u8]) -> RecordPtr {
+    // SAFETY: promised by the caller.
     unsafe {
         address.cast::<u32>().write(8);
         address.cast::<u32>().add(1).write(key.len() as u32);
-        std::ptr::copy_nonoverlapping(key.as_ptr(), address.cast::<u8>().add(8), key.len());
-        RecordPtr::new(NonNull::new_unchecked(address))
+        std::ptr::copy_nonoverlapping(key.as_ptr(), address.cast::<u8>().add(8).as_ptr(), key.len());
     }
+    RecordPtr::new(address)
 }
 
 /// Frees a record of [`make_record`].

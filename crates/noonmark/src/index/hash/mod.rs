@@ -37,14 +37,16 @@
 //! What it does not do: order, shrink the directory, or grow a large shard in steps (whoever
 //! inserts the record that makes a shard grow copies all of that shard).
 
+mod direct;
 mod hashing;
 mod table;
 
 use super::{
-    ABREAST, Inserted, KeyClass, Lookup, NodeChange, NodeStamp, equal, prefetch, prefetch_record, record_of,
-    word_of,
+    ABREAST, Inserted, KeyClass, Latch, Lookup, NodeChange, NodeStamp, RecordShape, equal, head, prefetch,
+    prefetch_record, record_of, word_of,
 };
 use crate::record::RecordPtr;
+use direct::DirectTable;
 use hashing::{Hashed, Long, Short};
 use noonmark_core::sync::{AtomicU64, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
@@ -66,7 +68,7 @@ struct Shard {
     stamp: NodeStamp,
     /// See [`Table`]. Changes only under the latch.
     table: AtomicU64,
-    /// How many records. Changes only under the latch.
+    /// How many records its table has. Changes only under the latch.
     count: AtomicUsize,
 }
 
@@ -95,6 +97,9 @@ pub(crate) struct HashIndex {
     no_table: u64,
     /// Bytes in tables.
     table_bytes: AtomicUsize,
+    /// For keys that are numbers, of which it is known how many there will be: records that lie where their keys
+    /// say. They have no pair in their shard's table, and its stamp is theirs too.
+    direct: Option<DirectTable>,
 }
 
 /// Which shard, say the bits of a hash from this one on. (In a shard's address, the division by it
@@ -123,8 +128,8 @@ struct Abreast<'a> {
 
 impl HashIndex {
     /// An empty index for keys of this class, of which there may be about `capacity_hint` (0 if
-    /// nobody knows).
-    pub fn new(class: KeyClass, capacity_hint: usize) -> Self {
+    /// nobody knows), and whose records are of this shape if they are all of one.
+    pub fn new(class: KeyClass, capacity_hint: usize, shape: Option<RecordShape>) -> Self {
         let shards = match capacity_hint {
             0 => SHARDS_DEFAULT,
             _ => (capacity_hint / PER_SHARD).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two(),
@@ -141,6 +146,10 @@ impl HashIndex {
             mask: (shards as u64 - 1) * SHARD_AT,
             no_table: no_table.word(),
             table_bytes: AtomicUsize::new(0),
+            direct: match (class, shape) {
+                (KeyClass::Fixed8, Some(shape)) => DirectTable::new(capacity_hint, shape),
+                _ => None,
+            },
         }
     }
 
@@ -148,9 +157,18 @@ impl HashIndex {
     #[inline(always)]
     pub fn get(&self, key: &[u8]) -> Lookup {
         match self.class {
-            KeyClass::Fixed8 => self.find::<Short>(key),
+            KeyClass::Fixed8 => match self.get_direct(head(key, 0)) {
+                Some(record) => Lookup::Found(record),
+                None => self.find::<Short>(key),
+            },
             KeyClass::Fixed16 | KeyClass::Bytes => self.get_long(key),
         }
+    }
+
+    /// The record with this tag, if it lies where its key says.
+    #[inline(always)]
+    fn get_direct(&self, tag: u64) -> Option<RecordPtr> {
+        self.direct.as_ref()?.get(tag)
     }
 
     /// Out of the way of short keys.
@@ -206,6 +224,12 @@ impl HashIndex {
             let Some(version) = shard.stamp.begin() else {
                 unreachable!("a shard never leaves its index");
             };
+            // Somebody may have put it in since the caller looked: it is absent at this version or not at all.
+            if C::EXACT
+                && let Some(record) = self.get_direct(tag)
+            {
+                return Lookup::Found(record);
+            }
             // SAFETY: callers are pinned.
             let table = unsafe { shard.table() };
             for (there, record) in table.lines_from_home(hash).flat_map(Line::pairs) {
@@ -228,13 +252,45 @@ impl HashIndex {
     }
 
     /// The records under the first keys, as many as `found` has room for; `None` where there is none. The
-    /// cache misses of up to [`ABREAST`] keys overlap.
-    pub fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
-        by_class!(self.find_many_as(keys, found));
+    /// cache misses of up to [`ABREAST`] keys overlap. Calls `soon` with the address of each record as early as it can be
+    /// guessed: it may be no record's, or another's.
+    pub fn find_many<'k>(
+        &self,
+        keys: impl Fn(usize) -> &'k [u8],
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) {
+        let Some(direct) = &self.direct else {
+            return by_class!(self.find_many_as(keys, found, soon));
+        };
+        let mut tags = [0; ABREAST];
+        let mut first = 0;
+        for found in found.chunks_mut(ABREAST) {
+            let tags = &mut tags[..found.len()];
+            for (at, tag) in tags.iter_mut().enumerate() {
+                *tag = head(keys(first + at), 0);
+                soon(direct.prefetch(*tag));
+            }
+            let mut missing = false;
+            for (tag, found) in tags.iter().zip(&mut *found) {
+                *found = direct.get(*tag);
+                missing |= found.is_none();
+            }
+            if missing {
+                self.find_many_as::<Short>(|at| keys(first + at), found, &soon);
+            }
+            first += found.len();
+        }
     }
 
+    /// The same for those that are not found yet, in the tables of their shards.
     #[inline(always)]
-    fn find_many_as<'k, C: Hashed>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
+    fn find_many_as<'k, C: Hashed>(
+        &self,
+        keys: impl Fn(usize) -> &'k [u8],
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) {
         let shard = &self.shards[0];
         // SAFETY: callers are pinned.
         let line = unsafe { shard.table() }.home(0);
@@ -243,7 +299,10 @@ impl HashIndex {
         for found in found.chunks_mut(ABREAST) {
             let places = &mut places[..found.len()];
             // Shards are few, and in a cache: only lines of tables are asked for ahead.
-            for (at, place) in places.iter_mut().enumerate() {
+            for (at, (place, found)) in places.iter_mut().zip(&*found).enumerate() {
+                if found.is_some() {
+                    continue;
+                }
                 let (hash, tag) = C::hash(keys(first + at));
                 let shard = self.shard(hash);
                 // Before the table, as in `find`.
@@ -262,6 +321,9 @@ impl HashIndex {
                 }
             }
             for (at, (place, found)) in places.iter().zip(&mut *found).enumerate() {
+                if found.is_some() {
+                    continue;
+                }
                 let key = keys(first + at);
                 *found = match place.version & 1 {
                     0 => Self::in_line::<C>(place.shard, place.version, place.line, place.tag, key),
@@ -271,19 +333,22 @@ impl HashIndex {
                     let (hash, tag) = C::hash(key);
                     *found = self.search::<C>(key, hash, tag).record();
                 }
+                if let Some(record) = *found {
+                    soon(record);
+                }
             }
             first += found.len();
         }
     }
 
     /// The record under the key, or the one that `make` makes, which is called at most once, with
-    /// the shard latched, and not if there is one already.
+    /// the shard latched, and not if there is one already; in this zeroed memory, if it is given some.
     pub fn get_or_insert(
         &self,
         key: &[u8],
         limbo: &mut Limbo,
         epochs: &Epochs,
-        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+        make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
         by_class!(self.get_or_insert_as(key, limbo, epochs, make))
     }
@@ -293,12 +358,12 @@ impl HashIndex {
         key: &[u8],
         limbo: &mut Limbo,
         epochs: &Epochs,
-        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+        make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
         let (hash, tag) = C::hash(key);
         let shard = self.shard(hash);
         let latch = loop {
-            let seen = match self.find::<C>(key) {
+            let seen = match self.get(key) {
                 Lookup::Found(record) => return Inserted::Existing(record),
                 Lookup::Absent(seen) => seen,
             };
@@ -307,8 +372,13 @@ impl HashIndex {
                 break latch;
             }
         };
-        // Should `make` panic, the latch is dropped and nothing has changed.
-        let record = make(&shard.stamp);
+        let taken = self.direct.as_ref().and_then(|direct| Some((direct, direct.take(tag)?)));
+        // Should `make` panic, the latch is dropped, and at most a place is lost.
+        let record = make(&shard.stamp, taken.map(|(_, memory)| memory));
+        if let Some((direct, _)) = taken {
+            direct.link(tag);
+            return Self::inserted(shard, latch, record);
+        }
         // Relaxed, here and below: under the latch.
         let count = shard.count.load(Ordering::Relaxed) + 1;
         // SAFETY: the caller is pinned.
@@ -322,12 +392,18 @@ impl HashIndex {
         };
         table.put::<C>(tag, word_of(record));
         shard.count.store(count, Ordering::Relaxed);
-        let before = latch.before;
-        let after = latch.changed();
+        let inserted = Self::inserted(shard, latch, record);
         // Not under the latch: retiring may free what is old.
         if table.word() != old.word() {
             self.retire(old, limbo, epochs);
         }
+        inserted
+    }
+
+    /// Lets go of a shard that a record was put into.
+    fn inserted(shard: &Shard, latch: Latch<'_>, record: RecordPtr) -> Inserted {
+        let before = latch.before;
+        let after = latch.changed();
         let change = NodeChange { stamp: NonNull::from(&shard.stamp), before, after, split_off: None };
         Inserted::New(record, change)
     }
@@ -377,21 +453,22 @@ impl HashIndex {
         limbo: &mut Limbo,
         epochs: &Epochs,
     ) -> bool {
-        let (hash, _) = C::hash(key);
+        let (hash, tag) = C::hash(key);
         let shard = self.shard(hash);
         let Some(latch) = shard.stamp.latch() else {
             unreachable!("a shard never leaves its index");
         };
         // SAFETY: the caller is pinned.
         let table = unsafe { shard.table() };
-        if !table.take_out::<C>(hash, word_of(record)) {
+        let was_direct = self.direct.as_ref().is_some_and(|direct| direct.unlink(tag, record));
+        if !was_direct && !table.take_out::<C>(hash, word_of(record)) {
             return false;
         }
         // A validator raises `rts` without the latch.
         shard.stamp.rts.fetch_max(rts, Ordering::SeqCst);
         // Relaxed, here and below: under the latch.
         shard.stamp.wts.fetch_max(wts, Ordering::Relaxed);
-        let count = shard.count.load(Ordering::Relaxed) - 1;
+        let count = shard.count.load(Ordering::Relaxed) - usize::from(!was_direct);
         shard.count.store(count, Ordering::Relaxed);
         let sparse = table.lines() > 2 && count * 8 < table.places();
         if sparse {
@@ -404,8 +481,23 @@ impl HashIndex {
         true
     }
 
+    /// Whether the record's memory is the index's own, which takes it back then. Any other is its maker's.
+    ///
+    /// # Safety
+    /// Nobody refers to the record any more, and the index has forgotten it.
+    pub unsafe fn take_back(&self, record: RecordPtr) -> bool {
+        // SAFETY: passed on.
+        self.direct.as_ref().is_some_and(|direct| unsafe { direct.give_back(record) })
+    }
+
     /// Visits every record.
     pub fn for_each(&mut self, mut visit: impl FnMut(RecordPtr)) {
+        self.direct.iter().flat_map(DirectTable::records).for_each(&mut visit);
+        self.for_each_in_tables(visit);
+    }
+
+    /// Visits every record whose memory is not the index's own.
+    pub fn for_each_in_tables(&mut self, mut visit: impl FnMut(RecordPtr)) {
         for shard in &self.shards {
             // SAFETY: we are the owner.
             for (_, record) in unsafe { shard.table() }.pairs() {
@@ -419,7 +511,8 @@ impl HashIndex {
     /// How many bytes the index takes, without what waits to be freed.
     pub fn memory_bytes(&self) -> usize {
         // Relaxed: a statistic.
-        size_of_val(&*self.shards) + self.table_bytes.load(Ordering::Relaxed)
+        let direct = self.direct.as_ref().map_or(0, DirectTable::bytes);
+        size_of_val(&*self.shards) + direct + self.table_bytes.load(Ordering::Relaxed)
     }
 }
 

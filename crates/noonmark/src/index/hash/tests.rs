@@ -19,17 +19,51 @@ fn found(lookup: Lookup) -> Option<RecordPtr> {
     }
 }
 
-/// Frees what is left.
-fn finish(mut index: HashIndex, limbo: &mut Limbo, epochs: &Epochs) {
-    index.for_each(free_record);
-    limbo.abandon(epochs);
+/// Frees what is left. The index stays where it is until then: what is retired goes back to it.
+fn finish(index: &mut HashIndex, mut limbo: Limbo, epochs: Epochs) {
+    limbo.abandon(&epochs);
+    drop(epochs);
+    index.for_each_in_tables(free_record);
+}
+
+/// The shape of records that hold nothing but a key of this length.
+fn shape(key_bytes: usize) -> Option<RecordShape> {
+    let block = std::alloc::Layout::from_size_align(16, 16).expect("a power of two");
+    Some(RecordShape { key_bytes, block })
+}
+
+/// A record in the memory that the index gave, or of its own.
+fn make(key: &[u8], memory: Option<NonNull<u64>>) -> RecordPtr {
+    // SAFETY: the memory is of the shape above, for keys of at most 8 bytes, and nobody else's.
+    memory.map_or_else(|| make_record(key), |memory| unsafe { make_record_at(memory, key) })
+}
+
+/// Retires a record of [`make`] that the index has forgotten.
+fn retire(index: &HashIndex, record: RecordPtr, limbo: &mut Limbo, epochs: &Epochs) {
+    unsafe fn free(address: *mut u8, index: usize) {
+        if let Some(address) = NonNull::new(address.cast::<u64>()) {
+            // SAFETY: `finish` empties the epochs before the index goes.
+            let index = unsafe { &*std::ptr::with_exposed_provenance::<HashIndex>(index) };
+            let record = RecordPtr::new(address);
+            // SAFETY: a grace period has passed.
+            if !unsafe { index.take_back(record) } {
+                free_record(record);
+            }
+        }
+    }
+    let address = std::ptr::from_ref(index).expose_provenance();
+    // SAFETY: any thread may free it, once.
+    limbo.retire(epochs, unsafe { noonmark_core::Garbage::new(record.as_ptr().cast(), address, free) });
 }
 
 #[test]
 fn agrees_with_a_map() {
     for (name, class, draw) in key_kinds() {
-        for hint in [1, 0] {
-            let (index, epochs, mut limbo) = (HashIndex::new(class, hint), Epochs::new(1), Limbo::new());
+        let length = draw(&mut Dice(0)).len();
+        for (hint, shape) in [(1, None), (0, None), (1, shape(length)), (1500, shape(length))] {
+            let (mut index, epochs, mut limbo) =
+                (HashIndex::new(class, hint, shape), Epochs::new(1), Limbo::new());
+            assert_eq!(index.direct.is_some(), shape.is_some() && class == KeyClass::Fixed8);
             epochs.pin(slot(0));
             let mut model: HashMap<Vec<u8>, RecordPtr> = HashMap::new();
             let mut dice = Dice(7);
@@ -42,10 +76,10 @@ fn agrees_with_a_map() {
                     if let Some(record) = expected {
                         assert!(index.remove(&key, record, turn, 0, &mut limbo, &epochs), "{name}");
                         assert!(!index.remove(&key, record, 0, 0, &mut limbo, &epochs), "{name}");
-                        retire_record(record, &mut limbo, &epochs);
+                        retire(&index, record, &mut limbo, &epochs);
                     }
                 } else {
-                    match index.get_or_insert(&key, &mut limbo, &epochs, |_| make_record(&key)) {
+                    match index.get_or_insert(&key, &mut limbo, &epochs, |_, memory| make(&key, memory)) {
                         Inserted::Existing(record) => assert_eq!(model.get(&key), Some(&record), "{name}"),
                         Inserted::New(record, change) => {
                             assert!(model.insert(key.clone(), record).is_none(), "{name}");
@@ -62,36 +96,37 @@ fn agrees_with_a_map() {
             }
             let keys: Vec<Vec<u8>> = (0..100).map(|_| draw(&mut dice)).collect();
             let mut many = [None; 100];
-            index.find_many(|at| &keys[at], &mut many);
+            index.find_many(|at| &keys[at], &mut many, |_| {});
             for (key, found) in keys.iter().zip(many) {
                 assert_eq!(found, model.get(key).copied(), "{name}");
             }
-            let mut index = index;
             let mut all = HashSet::new();
             index.for_each(|record| assert!(all.insert(record)));
             assert_eq!(all, model.values().copied().collect::<HashSet<_>>(), "{name}");
-            finish(index, &mut limbo, &epochs);
+            finish(&mut index, limbo, epochs);
         }
     }
 }
 
 #[test]
 fn long_keys_that_differ_in_their_last_byte_are_told_apart() {
-    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Bytes, 1), Epochs::new(1), Limbo::new());
+    let (mut index, epochs, mut limbo) =
+        (HashIndex::new(KeyClass::Bytes, 1, None), Epochs::new(1), Limbo::new());
     let keys: Vec<Vec<u8>> = (0..20u8).map(|last| [vec![9; 65_535], vec![last]].concat()).collect();
     for key in &keys {
-        index.get_or_insert(key, &mut limbo, &epochs, |_| make_record(key));
+        index.get_or_insert(key, &mut limbo, &epochs, |_, memory| make(key, memory));
     }
     for key in &keys {
         assert_eq!(found(index.get(key)).map(key_of), Some(&key[..]));
     }
     assert!(found(index.get(&keys[0][..65_535])).is_none());
-    finish(index, &mut limbo, &epochs);
+    finish(&mut index, limbo, epochs);
 }
 
 #[test]
 fn absence_is_noted_with_the_version_and_times_of_its_shard() {
-    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Fixed8, 0), Epochs::new(1), Limbo::new());
+    let (mut index, epochs, mut limbo) =
+        (HashIndex::new(KeyClass::Fixed8, 0, None), Epochs::new(1), Limbo::new());
     let key = 5u64.to_be_bytes();
     let Lookup::Absent(before) = index.get(&key) else { panic!("found in an empty index") };
     assert_eq!((before.version, before.wts, before.rts), (0, 0, 0));
@@ -101,7 +136,7 @@ fn absence_is_noted_with_the_version_and_times_of_its_shard() {
     let stamp = unsafe { before.stamp.as_ref() };
     stamp.rts.fetch_max(44, Ordering::SeqCst);
     let mut calls = 0;
-    let inserted = index.get_or_insert(&key, &mut limbo, &epochs, |stamp| {
+    let inserted = index.get_or_insert(&key, &mut limbo, &epochs, |stamp, _| {
         calls += 1;
         assert_eq!(stamp.version.load(Ordering::SeqCst) & 1, 1, "latched");
         assert_eq!(stamp.rts.load(Ordering::SeqCst), 44);
@@ -111,7 +146,7 @@ fn absence_is_noted_with_the_version_and_times_of_its_shard() {
     assert_eq!((change.stamp, change.before), (before.stamp, before.version));
     assert!(change.split_off.is_none());
     assert_eq!(stamp.version.load(Ordering::SeqCst), change.after);
-    let again = index.get_or_insert(&key, &mut limbo, &epochs, |_| panic!("made twice"));
+    let again = index.get_or_insert(&key, &mut limbo, &epochs, |_, _| panic!("made twice"));
     assert!(matches!(again, Inserted::Existing(there) if there == record));
     assert_eq!((calls, stamp.version.load(Ordering::SeqCst)), (1, change.after));
     // Another record under the same key is not the one to be removed.
@@ -124,19 +159,20 @@ fn absence_is_noted_with_the_version_and_times_of_its_shard() {
     assert!(after.version > change.after);
     free_record(other);
     free_record(record);
-    finish(index, &mut limbo, &epochs);
+    finish(&mut index, limbo, epochs);
 }
 
 #[test]
 fn a_panic_while_making_leaves_the_shard_as_it_was() {
-    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Bytes, 0), Epochs::new(1), Limbo::new());
+    let (mut index, epochs, mut limbo) =
+        (HashIndex::new(KeyClass::Bytes, 0, None), Epochs::new(1), Limbo::new());
     let before = seen_version(index.get(b"k"));
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        index.get_or_insert(b"k", &mut limbo, &epochs, |_| std::panic::resume_unwind(Box::new(())))
+        index.get_or_insert(b"k", &mut limbo, &epochs, |_, _| std::panic::resume_unwind(Box::new(())))
     }));
     assert!(outcome.is_err());
     assert_eq!(seen_version(index.get(b"k")), before);
-    finish(index, &mut limbo, &epochs);
+    finish(&mut index, limbo, epochs);
 }
 
 #[test]
@@ -248,13 +284,14 @@ fn lines_agree_with_a_map_under_hostile_hashes() {
 
 #[test]
 fn few_records_lie_beyond_their_home_line() {
-    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Fixed8, 1), Epochs::new(1), Limbo::new());
+    let (mut index, epochs, mut limbo) =
+        (HashIndex::new(KeyClass::Fixed8, 1, None), Epochs::new(1), Limbo::new());
     let mut worst = 0.0f64;
     let mut sum = 0.0;
     // Through all fillings from three eighths to three quarters.
     for n in 0..98_304u64 {
         let key = n.to_be_bytes();
-        index.get_or_insert(&key, &mut limbo, &epochs, |_| make_record(&key));
+        index.get_or_insert(&key, &mut limbo, &epochs, |_, memory| make(&key, memory));
         if n % 1024 == 1023 && n >= 49_152 {
             // SAFETY: the index lives.
             let strays: usize =
@@ -266,42 +303,47 @@ fn few_records_lie_beyond_their_home_line() {
     }
     // As the module's essay says.
     assert!(sum < 0.07 && worst < 0.18, "{sum:.3} {worst:.3}");
-    finish(index, &mut limbo, &epochs);
+    finish(&mut index, limbo, epochs);
 }
 
 #[test]
 fn memory_is_bounded_by_what_is_there() {
-    let (index, epochs, mut limbo) = (HashIndex::new(KeyClass::Fixed8, 1), Epochs::new(1), Limbo::new());
+    let (mut index, epochs, mut limbo) =
+        (HashIndex::new(KeyClass::Fixed8, 1, None), Epochs::new(1), Limbo::new());
     let empty = index.memory_bytes();
     let key = |n: u64| n.to_be_bytes();
     for n in 0..100_000u64 {
-        index.get_or_insert(&key(n), &mut limbo, &epochs, |_| make_record(&key(n)));
+        index.get_or_insert(&key(n), &mut limbo, &epochs, |_, memory| make(&key(n), memory));
     }
     let full = index.memory_bytes();
     assert!((16 * 100_000..44 * 100_000).contains(&(full - empty)), "{}", full - empty);
     for n in 0..100_000u64 {
         let Lookup::Found(record) = index.get(&key(n)) else { panic!("lost") };
         assert!(index.remove(&key(n), record, 1, 1, &mut limbo, &epochs));
-        retire_record(record, &mut limbo, &epochs);
+        retire(&index, record, &mut limbo, &epochs);
     }
     assert!(index.memory_bytes() - empty <= 64 * 2 * 64, "{}", index.memory_bytes() - empty);
-    finish(index, &mut limbo, &epochs);
+    finish(&mut index, limbo, epochs);
 }
 
 #[test]
 fn threads_that_insert_remove_and_read_agree() {
     const WRITERS: usize = 3;
     const TURNS: u64 = if cfg!(miri) { 300 } else { 40_000 };
-    for (class, key) in [
-        (KeyClass::Fixed8, (|n: u64| n.to_be_bytes().to_vec()) as fn(u64) -> Vec<u8>),
-        (KeyClass::Bytes, |n| format!("customer:{n}").into_bytes()),
+    for (class, rows, shape, key) in [
+        (KeyClass::Fixed8, 1, None, (|n: u64| n.to_be_bytes().to_vec()) as fn(u64) -> Vec<u8>),
+        // Half of the keys have places of their own.
+        (KeyClass::Fixed8, 1000, shape(8), |n| n.to_be_bytes().to_vec()),
+        // They race for a few.
+        (KeyClass::Fixed8, 16, shape(8), |n| n.to_be_bytes().to_vec()),
+        (KeyClass::Bytes, 1, None, |n| format!("customer:{n}").into_bytes()),
     ] {
-        let (index, epochs) = (HashIndex::new(class, 1), Epochs::new(WRITERS + 1));
+        let (mut index, epochs) = (HashIndex::new(class, rows, shape), Epochs::new(WRITERS + 1));
         let done = AtomicBool::new(false);
         // Keys below 64 stay; the writers own the ones above by remainder, and race for a few.
         let mut limbo = Limbo::new();
         for n in 0..64 {
-            index.get_or_insert(&key(n), &mut limbo, &epochs, |_| make_record(&key(n)));
+            index.get_or_insert(&key(n), &mut limbo, &epochs, |_, memory| make(&key(n), memory));
         }
         limbo.abandon(&epochs);
         std::thread::scope(|scope| {
@@ -322,24 +364,27 @@ fn threads_that_insert_remove_and_read_agree() {
                                 Some(record) => {
                                     assert_eq!(key_of(record), bytes);
                                     assert!(index.remove(&bytes, record, turn, turn, &mut limbo, epochs));
-                                    retire_record(record, &mut limbo, epochs);
+                                    retire(index, record, &mut limbo, epochs);
                                     mine.remove(&n);
                                 }
                                 None => {
-                                    let new = index
-                                        .get_or_insert(&bytes, &mut limbo, epochs, |_| make_record(&bytes));
+                                    let new = index.get_or_insert(&bytes, &mut limbo, epochs, |_, memory| {
+                                        make(&bytes, memory)
+                                    });
                                     assert!(matches!(new, Inserted::New(..)));
                                     mine.insert(n);
                                 }
                             }
                             // One of ten keys that all race for: whoever unlinks it, retires it.
                             let bytes = key(70 + dice.below(10));
-                            match index.get_or_insert(&bytes, &mut limbo, epochs, |_| make_record(&bytes)) {
+                            match index
+                                .get_or_insert(&bytes, &mut limbo, epochs, |_, memory| make(&bytes, memory))
+                            {
                                 Inserted::New(..) => {}
                                 Inserted::Existing(record) => {
                                     assert_eq!(key_of(record), bytes);
                                     if index.remove(&bytes, record, 0, 0, &mut limbo, epochs) {
-                                        retire_record(record, &mut limbo, epochs);
+                                        retire(index, record, &mut limbo, epochs);
                                     }
                                 }
                             }
@@ -357,7 +402,7 @@ fn threads_that_insert_remove_and_read_agree() {
                     let n = dice.below(64);
                     assert_eq!(found(index.get(&key(n))).map(key_of), Some(&key(n)[..]));
                     let keys: Vec<_> = (0..64).map(key).collect();
-                    index.find_many(|at| &keys[at], &mut many);
+                    index.find_many(|at| &keys[at], &mut many, |_| {});
                     for (n, found) in many.iter().enumerate() {
                         assert_eq!(found.map(key_of), Some(&keys[n][..]));
                     }
@@ -369,7 +414,7 @@ fn threads_that_insert_remove_and_read_agree() {
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
-        finish(index, &mut Limbo::new(), &epochs);
+        finish(&mut index, Limbo::new(), epochs);
     }
 }
 
@@ -378,7 +423,7 @@ fn threads_that_insert_remove_and_read_agree() {
 #[test]
 fn readers_miss_nothing_while_crowded_lines_change() {
     const TURNS: usize = if cfg!(miri) { 100 } else { 60_000 };
-    let (index, epochs) = (HashIndex::new(KeyClass::Fixed8, 1), Epochs::new(3));
+    let (mut index, epochs) = (HashIndex::new(KeyClass::Fixed8, 1, None), Epochs::new(3));
     let crowded: Vec<[u8; 8]> = (0u64..)
         .map(u64::to_be_bytes)
         .filter(|key| {
@@ -392,8 +437,8 @@ fn readers_miss_nothing_while_crowded_lines_change() {
     let (come, never) = others.split_at(24);
     let mut limbo = Limbo::new();
     for (stays, comes) in stay.iter().zip(come) {
-        index.get_or_insert(comes, &mut limbo, &epochs, |_| make_record(comes));
-        index.get_or_insert(stays, &mut limbo, &epochs, |_| make_record(stays));
+        index.get_or_insert(comes, &mut limbo, &epochs, |_, memory| make(comes, memory));
+        index.get_or_insert(stays, &mut limbo, &epochs, |_, memory| make(stays, memory));
     }
     // SAFETY: the index lives.
     assert!(unsafe { index.shards[0].table() }.check::<Short>() > 24, "crowded");
@@ -405,11 +450,11 @@ fn readers_miss_nothing_while_crowded_lines_change() {
             for _ in 0..TURNS {
                 epochs.pin(slot(0));
                 let key = &come[dice.below(24) as usize];
-                match index.get_or_insert(key, &mut limbo, &epochs, |_| make_record(key)) {
+                match index.get_or_insert(key, &mut limbo, &epochs, |_, memory| make(key, memory)) {
                     Inserted::New(..) => {}
                     Inserted::Existing(record) => {
                         assert!(index.remove(key, record, 0, 0, &mut limbo, &epochs));
-                        retire_record(record, &mut limbo, &epochs);
+                        retire(&index, record, &mut limbo, &epochs);
                     }
                 }
                 epochs.unpin(slot(0));
@@ -429,7 +474,7 @@ fn readers_miss_nothing_while_crowded_lines_change() {
                         assert_eq!(key_of(record), come[at]);
                     }
                     let mut many = vec![None; crowded.len()];
-                    index.find_many(|at| &crowded[at], &mut many);
+                    index.find_many(|at| &crowded[at], &mut many, |_| {});
                     for (at, found) in many.iter().enumerate() {
                         let key = found.map(key_of);
                         assert!(key.is_none_or(|key| key == crowded[at]));
@@ -444,7 +489,7 @@ fn readers_miss_nothing_while_crowded_lines_change() {
     });
     // SAFETY: the index lives.
     unsafe { index.shards[0].table() }.check::<Short>();
-    finish(index, &mut Limbo::new(), &epochs);
+    finish(&mut index, Limbo::new(), epochs);
 }
 
 /// The Dekker of a validator and an inserter: either the inserter's record starts at the
@@ -452,7 +497,7 @@ fn readers_miss_nothing_while_crowded_lines_change() {
 #[test]
 fn an_insert_and_a_validation_never_miss_each_other() {
     const ROUNDS: u64 = if cfg!(miri) { 30 } else { 20_000 };
-    let (index, epochs) = (HashIndex::new(KeyClass::Fixed8, 1), Epochs::new(2));
+    let (mut index, epochs) = (HashIndex::new(KeyClass::Fixed8, 1, None), Epochs::new(2));
     let barrier = std::sync::Barrier::new(2);
     let noted = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -479,7 +524,7 @@ fn an_insert_and_a_validation_never_miss_each_other() {
                 epochs.pin(slot(1));
                 barrier.wait();
                 let key = 7u64.to_be_bytes();
-                let inserted = index.get_or_insert(&key, &mut limbo, &epochs, |stamp| {
+                let inserted = index.get_or_insert(&key, &mut limbo, &epochs, |stamp, _| {
                     noted.store(stamp.rts.load(Ordering::SeqCst), Ordering::Relaxed);
                     make_record(&key)
                 });
@@ -487,7 +532,7 @@ fn an_insert_and_a_validation_never_miss_each_other() {
                 barrier.wait();
                 let Inserted::New(record, _) = inserted else { panic!("there") };
                 assert!(index.remove(&key, record, 0, 0, &mut limbo, &epochs));
-                retire_record(record, &mut limbo, &epochs);
+                retire(&index, record, &mut limbo, &epochs);
                 epochs.unpin(slot(1));
                 barrier.wait();
             }
@@ -499,5 +544,76 @@ fn an_insert_and_a_validation_never_miss_each_other() {
             assert!(!valid || start > round as u64, "round {round}: both missed the other");
         }
     });
-    finish(index, &mut Limbo::new(), &epochs);
+    finish(&mut index, Limbo::new(), epochs);
+}
+
+/// Each word that a place may have says what it should, whatever the number of places and the keys.
+#[test]
+fn places_hold_the_records_of_their_own_keys_only() {
+    for rows in [1, 4, 5, 64, 1000] {
+        for key_bytes in 0..=8 {
+            let table = DirectTable::new(rows, shape(key_bytes).expect("a shape")).expect("little memory");
+            let mut dice = Dice(rows as u64);
+            let mut linked = HashMap::new();
+            for _ in 0..2000 {
+                let number = if dice.below(2) == 0 { dice.below(8) } else { dice.next() };
+                let key = &number.to_be_bytes()[8 - key_bytes..];
+                let tag = head(key, 0);
+                match linked.get(&tag) {
+                    Some(record) => {
+                        assert_eq!(table.get(tag), Some(*record));
+                        assert!(table.take(tag).is_none());
+                        if dice.below(2) == 0 {
+                            assert!(table.unlink(tag, *record) && !table.unlink(tag, *record));
+                            // Until it is given back, nobody takes the place.
+                            assert!(table.get(tag).is_none() && table.take(tag).is_none());
+                            // SAFETY: nobody else knows it.
+                            assert!(unsafe { table.give_back(*record) });
+                            linked.remove(&tag);
+                        }
+                    }
+                    None => {
+                        assert!(table.get(tag).is_none());
+                        if let Some(memory) = table.take(tag) {
+                            // SAFETY: of this shape, and nobody else's.
+                            let record = unsafe {
+                                assert_eq!(memory.cast::<[u64; 2]>().read(), [0, 0], "zeroed");
+                                make_record_at(memory, key)
+                            };
+                            assert!(table.get(tag).is_none(), "not linked yet");
+                            table.link(tag);
+                            assert_eq!(table.prefetch(tag), record);
+                            linked.insert(tag, record);
+                        }
+                    }
+                }
+                let records: HashSet<_> = table.records().collect();
+                assert_eq!(records, linked.values().copied().collect::<HashSet<_>>());
+            }
+            assert!(!linked.is_empty());
+        }
+    }
+}
+
+/// Dense keys each have a place of their own, pairs too; scattered ones as chance has it.
+#[test]
+fn keys_that_count_up_fill_the_places() {
+    const ROWS: u64 = 1 << 12;
+    let share = |key_bytes: usize, keys: u64, number: fn(u64) -> u64| {
+        let table =
+            DirectTable::new(ROWS as usize, shape(key_bytes).expect("a shape")).expect("little memory");
+        let placed = |n: &u64| table.take(head(&number(*n).to_be_bytes()[8 - key_bytes..], 0)).is_some();
+        (0..keys).filter(placed).count() as f64 / keys as f64
+    };
+    for key_bytes in 2..=8 {
+        assert_eq!(share(key_bytes, ROWS, |n| n), 1.0, "{key_bytes} bytes");
+    }
+    assert_eq!(share(8, ROWS, |n| n + 123_456_789_012), 1.0);
+    // Pairs of four bytes each, and three, of which the last ones count up.
+    assert_eq!(share(8, ROWS, |n| 77 << 32 | n), 1.0);
+    assert!(share(8, ROWS, |n| (n >> 10) << 32 | n & 1023) > 0.75);
+    assert!(share(7, ROWS, |n| 1 << 40 | (n / 410) << 32 | (n % 410)) > 0.7);
+    let scattered: fn(u64) -> u64 = |n| Dice(n).next();
+    assert!((share(8, ROWS, scattered) - 0.632).abs() < 0.02);
+    assert!((share(8, ROWS / 2, scattered) - 0.787).abs() < 0.02);
 }
