@@ -133,6 +133,11 @@ pub trait Workload<S: Store>: Send + Sync {
     /// About how many bytes of memory the loaded rows take, keys, headers and index included.
     fn load_bytes(&self) -> u64;
 
+    /// About how many bytes of memory more a committed transaction leaves behind, on average.
+    fn growth_bytes(&self) -> u64 {
+        0
+    }
+
     /// Writes a share of the rows, and says now and then how many more are there.
     fn load(&self, session: &mut S::Session, share: Share, loaded: &dyn Fn(u64)) -> Result<(), RunError>;
 

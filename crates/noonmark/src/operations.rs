@@ -7,7 +7,7 @@
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
 use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
-use crate::index::{Inserted, Lookup};
+use crate::index::{Inserted, Lookup, NodeStamp};
 use crate::key::KEY_BYTES_MAX;
 use crate::protocol::{Rules, with_protocol};
 use crate::record::{RecordPtr, as_bytes_mut};
@@ -16,6 +16,7 @@ use crate::typed::Target;
 use crate::write_set::{Effect, WriteSet};
 use noonmark_core::sync::Ordering;
 use noonmark_core::{Host, SlotId, Timestamp, Word};
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Most rows, or the groups of them that are wanted, have at most so many words.
@@ -251,12 +252,15 @@ impl<H: Host> Context<H> {
             return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, &key[..64])));
         }
         let epochs = &self.shared.epochs;
-        let inserted = t.index.get_or_insert(key, &mut self.limbo, epochs, |stamp, memory| {
-            let record = match memory {
-                // SAFETY: the index was told of this layout, and gives memory that nobody else refers to.
-                Some(memory) => unsafe { RecordPtr::make_at(memory, &t.layout, key) },
-                None => RecordPtr::allocate(&t.layout, key),
-            };
+        // Allocated before a latch is taken: the system may take its time.
+        let own = Cell::new(None);
+        let prepare = || own.set(own.get().or_else(|| Some(RecordPtr::allocate(&t.layout, key.len()))));
+        let make = |stamp: &NodeStamp, memory: Option<_>| {
+            let memory = memory.or_else(|| own.take());
+            let memory = memory.unwrap_or_else(|| RecordPtr::allocate(&t.layout, key.len()));
+            // SAFETY: the index was told of this layout, and its memory is as good as our own, which nobody else
+            // refers to.
+            let record = unsafe { RecordPtr::make_at(memory, &t.layout, key) };
             // Read under the latch: whoever relied on the absence has raised it, or will see that
             // the node has changed.
             let read_until = Timestamp::new(stamp.rts.load(Ordering::SeqCst));
@@ -271,7 +275,12 @@ impl<H: Host> Context<H> {
                 with_protocol!(t.protocol, P => P::init(view, read_until));
             }
             record
-        });
+        };
+        let inserted = t.index.get_or_insert(key, &mut self.limbo, epochs, prepare, make);
+        if let Some(memory) = own.take() {
+            // SAFETY: allocated above, for this length, and not used.
+            unsafe { RecordPtr::deallocate(memory, &t.layout, key.len()) };
+        }
         match inserted {
             Inserted::Existing(record) => Ok((record, false)),
             Inserted::New(record, change) => {

@@ -173,21 +173,28 @@ impl RecordPtr {
         self.0.as_ptr()
     }
 
-    /// A new record, absent at time zero; nobody else knows it yet. All words are zero but for the
-    /// version words.
-    pub(crate) fn allocate(layout: &Layout, key: &[u8]) -> Self {
-        let block = layout.block(key.len());
+    /// Zeroed memory for a record with a key of this length.
+    pub(crate) fn allocate(layout: &Layout, key_bytes: usize) -> NonNull<u64> {
+        let block = layout.block(key_bytes);
         // SAFETY: the block is not empty: it has a header.
         let address = unsafe { alloc::alloc_zeroed(block) }.cast::<u64>();
-        let Some(address) = NonNull::new(address) else { alloc::handle_alloc_error(block) };
-        // SAFETY: just allocated.
-        unsafe { Self::make_at(address, layout, key) }
+        NonNull::new(address).unwrap_or_else(|| alloc::handle_alloc_error(block))
     }
 
-    /// The same in memory that there is already.
+    /// Gives memory back that no record was made in.
     ///
     /// # Safety
-    /// It is a zeroed [block](Layout::block) for a key of this length that nobody else refers to.
+    /// It comes from [`RecordPtr::allocate`] for this length, and nobody refers to it.
+    pub(crate) unsafe fn deallocate(memory: NonNull<u64>, layout: &Layout, key_bytes: usize) {
+        // SAFETY: promised by the caller; the block is computed as at allocation.
+        unsafe { alloc::dealloc(memory.as_ptr().cast(), layout.block(key_bytes)) };
+    }
+
+    /// A new record, absent at time zero; nobody else knows it yet. All words are zero but for the
+    /// version words.
+    ///
+    /// # Safety
+    /// The memory is a zeroed [block](Layout::block) for a key of this length that nobody else refers to.
     pub(crate) unsafe fn make_at(address: NonNull<u64>, layout: &Layout, key: &[u8]) -> Self {
         // SAFETY: within the block, which nobody else knows; the key's
         // offset and length fit (offsets are small, keys are at most 64 KiB).
@@ -225,8 +232,8 @@ impl RecordPtr {
     /// # Safety
     /// As [`RecordPtr::free_values`]; it comes from [`RecordPtr::allocate`].
     pub(crate) unsafe fn free(self, layout: &Layout) {
-        // SAFETY: promised by the caller; the block is computed as at allocation.
-        unsafe { alloc::dealloc(self.0.as_ptr().cast(), layout.block(self.key().len())) };
+        // SAFETY: promised by the caller.
+        unsafe { Self::deallocate(self.0, layout, self.key().len()) };
     }
 
     /// Its key, which never changes.
@@ -438,9 +445,10 @@ mod tests {
     #[test]
     fn a_record_keeps_its_key_and_frees_its_versions() {
         let layout = Layout::new(&[Size::Variable, Size::Fixed(9)], false, 2, None);
-        let record = RecordPtr::allocate(&layout, b"some key");
+        let memory = RecordPtr::allocate(&layout, 8);
         // SAFETY: the record is this test's own until it is freed.
         unsafe {
+            let record = RecordPtr::make_at(memory, &layout, b"some key");
             assert_eq!(record.key(), b"some key");
             assert!(record.try_mark_queued() && !record.try_mark_queued());
             assert_eq!(record.key(), b"some key");

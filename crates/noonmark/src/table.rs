@@ -81,11 +81,14 @@ impl Index {
         key: &[u8],
         limbo: &mut Limbo,
         epochs: &Epochs,
+        prepare: impl FnMut(),
         make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
         match self {
-            Index::Hash(index) => index.get_or_insert(key, limbo, epochs, make),
-            Index::Ordered(index) => index.get_or_insert(key, limbo, epochs, |stamp| make(stamp, None)),
+            Index::Hash(index) => index.get_or_insert(key, limbo, epochs, prepare, make),
+            Index::Ordered(index) => {
+                index.get_or_insert(key, limbo, epochs, prepare, |stamp| make(stamp, None))
+            }
         }
     }
 

@@ -12,6 +12,24 @@ pub fn check(needed_bytes: u64) -> Result<(), RunError> {
     }
 }
 
+/// Touches so many bytes of memory, or a quarter of what is there to be had, and gives them back to the allocator.
+///
+/// For memory that a run takes while it is measured. What the system does when a page is first touched is no
+/// part of any protocol, depends on what ran before, and may cost more than the transaction that touches it. An allocator
+/// that gives memory back to the system at once undoes this; that of the program `noonmark` is told not to.
+pub fn touch(bytes: u64) {
+    const BLOCK_BYTES: usize = 1 << 20;
+    let bytes = bytes.min(available_bytes().unwrap_or(0) / 4);
+    let touched = || {
+        let mut block = vec![0u8; BLOCK_BYTES];
+        // One store a page.
+        block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        std::hint::black_box(block)
+    };
+    let blocks: Vec<_> = (0..bytes / BLOCK_BYTES as u64).map(|_| touched()).collect();
+    drop(blocks);
+}
+
 /// What a process can still take: the least of what the system and the control group leave.
 pub fn available_bytes() -> Option<u64> {
     let system = std::fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(meminfo_available);

@@ -71,6 +71,16 @@ pub struct Plan {
     pub count_allocations: bool,
 }
 
+impl Plan {
+    /// More transactions than the machines of today do in such a run.
+    fn transactions_at_most(&self) -> u64 {
+        let Length { seconds, transactions } = self.length;
+        let by_time =
+            seconds.map(|seconds| ((seconds + self.warm_up_s) * RATE_MAX * self.threads as f64) as u64);
+        by_time.into_iter().chain(transactions).min().unwrap_or(0)
+    }
+}
+
 /// What a run came to.
 #[derive(Debug)]
 pub struct Measured<W> {
@@ -104,6 +114,8 @@ pub struct Measured<W> {
 const LATENCY_NS_MAX: u64 = 1_000_000_000_000;
 /// Time between two reports.
 const TICK: Duration = Duration::from_millis(120);
+/// Growing transactions that a thread may commit in a second.
+const RATE_MAX: f64 = 250_000.0;
 /// More threads than this are a mistake rather than a wish.
 const THREADS_MAX: usize = 4096;
 
@@ -147,6 +159,7 @@ pub fn drive<S: Store, W: Workload<S>>(
 ) -> Result<Measured<W::Worker>, RunError> {
     check_plan(plan)?;
     memory::check(workload.load_bytes())?;
+    memory::touch(plan.transactions_at_most().saturating_mul(workload.growth_bytes()));
     load(store, workload, plan.threads, progress)?;
     let epoch = Instant::now();
     let mut workers = make_workers::<S, W>(workload, plan, epoch)?;

@@ -40,6 +40,10 @@ impl<S: Store, W: Workload<Recording<S>>> Workload<Recording<S>> for Watched<'_,
         self.workload.load_bytes()
     }
 
+    fn growth_bytes(&self) -> u64 {
+        self.workload.growth_bytes()
+    }
+
     fn load(
         &self,
         session: &mut RecordingSession<S>,

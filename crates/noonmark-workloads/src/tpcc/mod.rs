@@ -197,6 +197,12 @@ impl<S: Store> Workload<S> for Tpcc<S> {
         self.options.scale.bytes_about()
     }
 
+    fn growth_bytes(&self) -> u64 {
+        // Of a New-Order, which is about half of each mix: an order, its entry by customer, ten lines. Of a Payment: a
+        // line of history.
+        1000
+    }
+
     fn load(&self, session: &mut S::Session, share: Share, loaded: &dyn Fn(u64)) -> Result<(), RunError> {
         self.tables.load(session, &self.population, share, loaded)
     }

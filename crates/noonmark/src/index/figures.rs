@@ -41,7 +41,7 @@ macro_rules! measured {
                 $index::find_many(self, keys, found $(, $soon)?);
             }
             fn add(&self, key: &[u8], limbo: &mut Limbo, epochs: &Epochs) -> RecordPtr {
-                match self.get_or_insert(key, limbo, epochs, |$($told),*| make_record(key)) {
+                match self.get_or_insert(key, limbo, epochs, || {}, |$($told),*| make_record(key)) {
                     Inserted::Existing(record) | Inserted::New(record, _) => record,
                 }
             }

@@ -342,15 +342,17 @@ impl HashIndex {
     }
 
     /// The record under the key, or the one that `make` makes, which is called at most once, with
-    /// the shard latched, and not if there is one already; in this zeroed memory, if it is given some.
+    /// the shard latched, and not if there is one already; in this zeroed memory, if it is given some. If not, `prepare` has been
+    /// called before, without a latch, perhaps more than once or in vain.
     pub fn get_or_insert(
         &self,
         key: &[u8],
         limbo: &mut Limbo,
         epochs: &Epochs,
+        prepare: impl FnMut(),
         make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
-        by_class!(self.get_or_insert_as(key, limbo, epochs, make))
+        by_class!(self.get_or_insert_as(key, limbo, epochs, prepare, make))
     }
 
     fn get_or_insert_as<C: Hashed>(
@@ -358,24 +360,35 @@ impl HashIndex {
         key: &[u8],
         limbo: &mut Limbo,
         epochs: &Epochs,
+        mut prepare: impl FnMut(),
         make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
         let (hash, tag) = C::hash(key);
         let shard = self.shard(hash);
+        let mut taken = None;
         let latch = loop {
             let seen = match self.get(key) {
-                Lookup::Found(record) => return Inserted::Existing(record),
+                Lookup::Found(record) => {
+                    if let Some(memory) = taken {
+                        // SAFETY: nobody but us knows of the place.
+                        unsafe { self.take_back(RecordPtr::new(memory)) };
+                    }
+                    return Inserted::Existing(record);
+                }
                 Lookup::Absent(seen) => seen,
             };
+            taken = taken.or_else(|| self.direct.as_ref()?.take(tag));
+            if taken.is_none() {
+                prepare();
+            }
             // At the version at which the key was absent: it still is.
             if let Some(latch) = shard.stamp.try_latch(seen.version) {
                 break latch;
             }
         };
-        let taken = self.direct.as_ref().and_then(|direct| Some((direct, direct.take(tag)?)));
         // Should `make` panic, the latch is dropped, and at most a place is lost.
-        let record = make(&shard.stamp, taken.map(|(_, memory)| memory));
-        if let Some((direct, _)) = taken {
+        let record = make(&shard.stamp, taken);
+        if let (Some(direct), true) = (&self.direct, taken.is_some()) {
             direct.link(tag);
             return Self::inserted(shard, latch, record);
         }

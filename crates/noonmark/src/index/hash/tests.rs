@@ -79,7 +79,13 @@ fn agrees_with_a_map() {
                         retire(&index, record, &mut limbo, &epochs);
                     }
                 } else {
-                    match index.get_or_insert(&key, &mut limbo, &epochs, |_, memory| make(&key, memory)) {
+                    match index.get_or_insert(
+                        &key,
+                        &mut limbo,
+                        &epochs,
+                        || {},
+                        |_, memory| make(&key, memory),
+                    ) {
                         Inserted::Existing(record) => assert_eq!(model.get(&key), Some(&record), "{name}"),
                         Inserted::New(record, change) => {
                             assert!(model.insert(key.clone(), record).is_none(), "{name}");
@@ -114,7 +120,7 @@ fn long_keys_that_differ_in_their_last_byte_are_told_apart() {
         (HashIndex::new(KeyClass::Bytes, 1, None), Epochs::new(1), Limbo::new());
     let keys: Vec<Vec<u8>> = (0..20u8).map(|last| [vec![9; 65_535], vec![last]].concat()).collect();
     for key in &keys {
-        index.get_or_insert(key, &mut limbo, &epochs, |_, memory| make(key, memory));
+        index.get_or_insert(key, &mut limbo, &epochs, || {}, |_, memory| make(key, memory));
     }
     for key in &keys {
         assert_eq!(found(index.get(key)).map(key_of), Some(&key[..]));
@@ -136,17 +142,23 @@ fn absence_is_noted_with_the_version_and_times_of_its_shard() {
     let stamp = unsafe { before.stamp.as_ref() };
     stamp.rts.fetch_max(44, Ordering::SeqCst);
     let mut calls = 0;
-    let inserted = index.get_or_insert(&key, &mut limbo, &epochs, |stamp, _| {
-        calls += 1;
-        assert_eq!(stamp.version.load(Ordering::SeqCst) & 1, 1, "latched");
-        assert_eq!(stamp.rts.load(Ordering::SeqCst), 44);
-        make_record(&key)
-    });
+    let inserted = index.get_or_insert(
+        &key,
+        &mut limbo,
+        &epochs,
+        || {},
+        |stamp, _| {
+            calls += 1;
+            assert_eq!(stamp.version.load(Ordering::SeqCst) & 1, 1, "latched");
+            assert_eq!(stamp.rts.load(Ordering::SeqCst), 44);
+            make_record(&key)
+        },
+    );
     let Inserted::New(record, change) = inserted else { panic!("was there") };
     assert_eq!((change.stamp, change.before), (before.stamp, before.version));
     assert!(change.split_off.is_none());
     assert_eq!(stamp.version.load(Ordering::SeqCst), change.after);
-    let again = index.get_or_insert(&key, &mut limbo, &epochs, |_, _| panic!("made twice"));
+    let again = index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_, _| panic!("made twice"));
     assert!(matches!(again, Inserted::Existing(there) if there == record));
     assert_eq!((calls, stamp.version.load(Ordering::SeqCst)), (1, change.after));
     // Another record under the same key is not the one to be removed.
@@ -168,7 +180,7 @@ fn a_panic_while_making_leaves_the_shard_as_it_was() {
         (HashIndex::new(KeyClass::Bytes, 0, None), Epochs::new(1), Limbo::new());
     let before = seen_version(index.get(b"k"));
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        index.get_or_insert(b"k", &mut limbo, &epochs, |_, _| std::panic::resume_unwind(Box::new(())))
+        index.get_or_insert(b"k", &mut limbo, &epochs, || {}, |_, _| std::panic::resume_unwind(Box::new(())))
     }));
     assert!(outcome.is_err());
     assert_eq!(seen_version(index.get(b"k")), before);
@@ -291,7 +303,7 @@ fn few_records_lie_beyond_their_home_line() {
     // Through all fillings from three eighths to three quarters.
     for n in 0..98_304u64 {
         let key = n.to_be_bytes();
-        index.get_or_insert(&key, &mut limbo, &epochs, |_, memory| make(&key, memory));
+        index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_, memory| make(&key, memory));
         if n % 1024 == 1023 && n >= 49_152 {
             // SAFETY: the index lives.
             let strays: usize =
@@ -313,7 +325,7 @@ fn memory_is_bounded_by_what_is_there() {
     let empty = index.memory_bytes();
     let key = |n: u64| n.to_be_bytes();
     for n in 0..100_000u64 {
-        index.get_or_insert(&key(n), &mut limbo, &epochs, |_, memory| make(&key(n), memory));
+        index.get_or_insert(&key(n), &mut limbo, &epochs, || {}, |_, memory| make(&key(n), memory));
     }
     let full = index.memory_bytes();
     assert!((16 * 100_000..44 * 100_000).contains(&(full - empty)), "{}", full - empty);
@@ -343,7 +355,7 @@ fn threads_that_insert_remove_and_read_agree() {
         // Keys below 64 stay; the writers own the ones above by remainder, and race for a few.
         let mut limbo = Limbo::new();
         for n in 0..64 {
-            index.get_or_insert(&key(n), &mut limbo, &epochs, |_, memory| make(&key(n), memory));
+            index.get_or_insert(&key(n), &mut limbo, &epochs, || {}, |_, memory| make(&key(n), memory));
         }
         limbo.abandon(&epochs);
         std::thread::scope(|scope| {
@@ -368,18 +380,26 @@ fn threads_that_insert_remove_and_read_agree() {
                                     mine.remove(&n);
                                 }
                                 None => {
-                                    let new = index.get_or_insert(&bytes, &mut limbo, epochs, |_, memory| {
-                                        make(&bytes, memory)
-                                    });
+                                    let new = index.get_or_insert(
+                                        &bytes,
+                                        &mut limbo,
+                                        epochs,
+                                        || {},
+                                        |_, memory| make(&bytes, memory),
+                                    );
                                     assert!(matches!(new, Inserted::New(..)));
                                     mine.insert(n);
                                 }
                             }
                             // One of ten keys that all race for: whoever unlinks it, retires it.
                             let bytes = key(70 + dice.below(10));
-                            match index
-                                .get_or_insert(&bytes, &mut limbo, epochs, |_, memory| make(&bytes, memory))
-                            {
+                            match index.get_or_insert(
+                                &bytes,
+                                &mut limbo,
+                                epochs,
+                                || {},
+                                |_, memory| make(&bytes, memory),
+                            ) {
                                 Inserted::New(..) => {}
                                 Inserted::Existing(record) => {
                                     assert_eq!(key_of(record), bytes);
@@ -437,8 +457,8 @@ fn readers_miss_nothing_while_crowded_lines_change() {
     let (come, never) = others.split_at(24);
     let mut limbo = Limbo::new();
     for (stays, comes) in stay.iter().zip(come) {
-        index.get_or_insert(comes, &mut limbo, &epochs, |_, memory| make(comes, memory));
-        index.get_or_insert(stays, &mut limbo, &epochs, |_, memory| make(stays, memory));
+        index.get_or_insert(comes, &mut limbo, &epochs, || {}, |_, memory| make(comes, memory));
+        index.get_or_insert(stays, &mut limbo, &epochs, || {}, |_, memory| make(stays, memory));
     }
     // SAFETY: the index lives.
     assert!(unsafe { index.shards[0].table() }.check::<Short>() > 24, "crowded");
@@ -450,7 +470,7 @@ fn readers_miss_nothing_while_crowded_lines_change() {
             for _ in 0..TURNS {
                 epochs.pin(slot(0));
                 let key = &come[dice.below(24) as usize];
-                match index.get_or_insert(key, &mut limbo, &epochs, |_, memory| make(key, memory)) {
+                match index.get_or_insert(key, &mut limbo, &epochs, || {}, |_, memory| make(key, memory)) {
                     Inserted::New(..) => {}
                     Inserted::Existing(record) => {
                         assert!(index.remove(key, record, 0, 0, &mut limbo, &epochs));
@@ -524,10 +544,16 @@ fn an_insert_and_a_validation_never_miss_each_other() {
                 epochs.pin(slot(1));
                 barrier.wait();
                 let key = 7u64.to_be_bytes();
-                let inserted = index.get_or_insert(&key, &mut limbo, &epochs, |stamp, _| {
-                    noted.store(stamp.rts.load(Ordering::SeqCst), Ordering::Relaxed);
-                    make_record(&key)
-                });
+                let inserted = index.get_or_insert(
+                    &key,
+                    &mut limbo,
+                    &epochs,
+                    || {},
+                    |stamp, _| {
+                        noted.store(stamp.rts.load(Ordering::SeqCst), Ordering::Relaxed);
+                        make_record(&key)
+                    },
+                );
                 starts.push(noted.load(Ordering::Relaxed));
                 barrier.wait();
                 let Inserted::New(record, _) = inserted else { panic!("there") };

@@ -5,7 +5,7 @@
 //! removals that leave few records behind shrink the tree by a second descent likewise.
 
 use super::super::{Inserted, Latch, NodeChange, NodeSeen, NodeStamp};
-use super::fence::{Compared, Fence, Probe};
+use super::fence::{Compared, Fence, Probe, shared_bits};
 use super::node::{Header, INNER_KEYS, LEAF_KEYS, Node};
 use super::{RecordPtr, Tree};
 use noonmark_core::sync::Ordering;
@@ -35,7 +35,12 @@ struct FullLeaf<'a> {
 
 impl<C: Compared> Tree<C> {
     #[inline(always)]
-    pub(super) fn get_or_insert(&self, key: &[u8], make: impl FnOnce(&NodeStamp) -> RecordPtr) -> Inserted {
+    pub(super) fn get_or_insert(
+        &self,
+        key: &[u8],
+        mut prepare: impl FnMut(),
+        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+    ) -> Inserted {
         let probe = Probe::key::<C>(key);
         loop {
             let Some((node, version)) = self.leaf_for(probe) else { continue };
@@ -48,6 +53,7 @@ impl<C: Compared> Tree<C> {
                 }
                 Some(_) => continue,
             };
+            prepare();
             if leaf.header.count() >= LEAF_KEYS {
                 // Believed if the latches can be taken.
                 let Some(full) = self.latch_full_leaf(probe) else { continue };
@@ -113,7 +119,7 @@ impl<C: Compared> Tree<C> {
         let key_of = |record: RecordPtr| unsafe { record.key() };
         let at = records.partition_point(|record| key_of(*record) < key);
         records.insert(at, record);
-        let middle = if at == LEAF_KEYS { LEAF_KEYS } else { records.len() / 2 };
+        let middle = if at == LEAF_KEYS { LEAF_KEYS } else { split_at(&records, key_of) };
         let fence = Fence::between::<C>(key_of(records[middle - 1]), key_of(records[middle]));
         let new = Node::new_leaf();
         let (lower, upper) = (node.header().lower(), node.header().upper());
@@ -349,6 +355,21 @@ impl<C: Compared> Tree<C> {
         limbo.retire(epochs, node.garbage());
     }
 }
+
+/// Where to split what a leaf held and one record more: in the middle, or at the next place to it where keys
+/// differ [much earlier](EARLIER_BITS). There the fence is the beginning of a range of its own, so that
+/// whoever looks for the first row of a group does not read the leaf in which the group before grows.
+fn split_at<'k>(records: &[RecordPtr], key_of: impl Fn(RecordPtr) -> &'k [u8]) -> usize {
+    let shared = |at: usize| shared_bits(key_of(records[at - 1]), key_of(records[at]));
+    let middle = records.len() / 2;
+    let much_earlier = |at: &usize| shared(*at) + EARLIER_BITS <= shared(middle);
+    let from_the_middle = (1..middle).flat_map(|away| [middle + away, middle - away]);
+    from_the_middle.filter(|at| *at < records.len()).find(much_earlier).unwrap_or(middle)
+}
+
+/// How many bits earlier keys must differ for a leaf not to be split in the middle: more than single columns that
+/// count up or are drawn at random do within a leaf, so that only another part of the key tells.
+const EARLIER_BITS: u32 = 16;
 
 /// Latches the parent, if there is one, at the version at which it was seen.
 fn latch_place(place: Option<Place<'_>>) -> Option<Option<Latch<'_>>> {

@@ -1,8 +1,12 @@
 //! How keys are compared in the ordered index: its classes of keys, the fences between nodes, and
 //! what is looked for.
 //!
-//! A fence is one word in each place that holds it. Of short keys it is the head itself; of others
-//! the address of a byte string that the places share and count, as few bytes as part the two sides.
+//! A fence says as little as parts its two sides: of short keys the bits of the right one up to the first in which
+//! it differs from the left one, of others as few bytes. So it is no key, mostly, but lies where a range that many keys
+//! begin with begins itself: whoever scans that range from its beginning need not look at the leaf before.
+//!
+//! A fence is one word in each place that holds it. Of short keys it is that word itself; of others
+//! the address of a byte string that the places share and count.
 //! Readers follow that address once the node that they had it from has been found unchanged, so the
 //! counts of places that are overwritten are let go a grace period later.
 //!
@@ -54,8 +58,8 @@ impl Compared for Free {
     }
 }
 
-/// The border between two nodes: the keys from it on belong to the right one. In one word: the head
-/// for short keys, for others the address of a counted byte string. Zero is none: the end of the
+/// The border between two nodes: the keys from it on belong to the right one. In one word: some
+/// bits of a head for short keys, for others the address of a counted byte string. Zero is none: the end of the
 /// key space, which no border between keys can be, since it is greater than some key.
 ///
 /// Each place in a node that holds a fence has its own count.
@@ -68,11 +72,12 @@ type FenceKey = Box<[u8]>;
 impl Fence {
     pub(super) const NONE: Fence = Fence(0);
 
-    /// A fence, counted once, that parts `left` from `right`, which is greater: of long keys as few
-    /// bytes as do it.
+    /// A fence, counted once, that parts `left` from `right`, which is greater.
     pub(super) fn between<C: Compared>(left: &[u8], right: &[u8]) -> Fence {
         if C::SHORT {
-            return Fence(head(right, 0));
+            let (left, right) = (head(left, 0), head(right, 0));
+            // The first bit in which they differ is set in the greater one.
+            return Fence(right & (u64::MAX << (left ^ right).ilog2()));
         }
         let shared = common(left, right);
         let key: FenceKey = right[..right.len().min(shared + 1)].into();
@@ -153,6 +158,13 @@ unsafe fn release(address: *mut u8, counts: usize) {
         // SAFETY: the counts were held by places that are gone.
         unsafe { Arc::decrement_strong_count(address.cast::<FenceKey>()) };
     }
+}
+
+/// How many bits two keys share from the start, at least.
+pub(super) fn shared_bits(left: &[u8], right: &[u8]) -> u32 {
+    let bytes = common(left, right);
+    let differ = left.get(bytes).copied().unwrap_or(0) ^ right.get(bytes).copied().unwrap_or(0);
+    8 * bytes as u32 + differ.leading_zeros()
 }
 
 /// How many bytes two keys share from the start.

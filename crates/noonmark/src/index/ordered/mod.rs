@@ -90,16 +90,18 @@ impl OrderedIndex {
     }
 
     /// The record under the key, or the one that `make` makes, which is called at most once, with
-    /// the leaf latched, and not if there is one already.
+    /// the leaf latched, and not if there is one already. `prepare` is called before that, without a latch, perhaps
+    /// more than once or in vain.
     pub fn get_or_insert(
         &self,
         key: &[u8],
         limbo: &mut Limbo,
         epochs: &Epochs,
+        prepare: impl FnMut(),
         make: impl FnOnce(&NodeStamp) -> RecordPtr,
     ) -> Inserted {
         let _ = (&limbo, epochs);
-        by_class!(self, tree => tree.get_or_insert(key, make))
+        by_class!(self, tree => tree.get_or_insert(key, prepare, make))
     }
 
     /// Unlinks exactly this record, if it is there: the leaf's times are raised to at least `wts`

@@ -122,7 +122,7 @@ fn agrees_with_a_map() {
                     retire_record(record, &mut limbo, &epochs);
                 }
             } else {
-                match index.get_or_insert(&key, &mut limbo, &epochs, |_| make_record(&key)) {
+                match index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_| make_record(&key)) {
                     Inserted::Existing(record) => assert_eq!(model.get(&key), Some(&record), "{name}"),
                     Inserted::New(record, change) => {
                         assert!(model.insert(key.clone(), record).is_none(), "{name}");
@@ -205,7 +205,7 @@ fn large_trees_grow_and_shrink_from_either_end() {
             let (index, epochs, mut limbo) = (OrderedIndex::new(class), Epochs::new(1), Limbo::new());
             let key = |n: u64| [&key(n).to_be_bytes()[..], tail].concat();
             for n in 0..40_000u64 {
-                index.get_or_insert(&key(n), &mut limbo, &epochs, |_| make_record(&key(n)));
+                index.get_or_insert(&key(n), &mut limbo, &epochs, || {}, |_| make_record(&key(n)));
             }
             assert_eq!(check(&index), 40_000);
             if name == "up" {
@@ -234,7 +234,7 @@ fn long_keys_that_differ_in_their_last_bytes_are_kept_in_order() {
         (0..200u16).map(|last| [&[9; 65_534][..], &last.to_be_bytes()].concat()).collect();
     keys.extend((0..200).map(|len| vec![9; len * 300]));
     for key in keys.iter().rev() {
-        index.get_or_insert(key, &mut limbo, &epochs, |_| make_record(key));
+        index.get_or_insert(key, &mut limbo, &epochs, || {}, |_| make_record(key));
     }
     keys.sort();
     let (_, records) = scan(&index, Bound::Unbounded, Bound::Unbounded, false);
@@ -249,7 +249,7 @@ fn a_queue_needs_no_more_than_its_content() {
         let key = |n: u64| n.to_be_bytes();
         let mut most = 0;
         for n in 0..1_000_000u64 {
-            index.get_or_insert(&key(n), &mut limbo, &epochs, |_| make_record(&key(n)));
+            index.get_or_insert(&key(n), &mut limbo, &epochs, || {}, |_| make_record(&key(n)));
             if let Some(old) = n.checked_sub(1000) {
                 let record = found(index.get(&key(old))).expect("inserted");
                 assert!(index.remove(&key(old), record, n, n, &mut limbo, &epochs));
@@ -271,11 +271,11 @@ fn a_panic_while_making_leaves_the_tree_as_it_was() {
     for n in 0..=node::LEAF_KEYS as u64 {
         let key = n.to_be_bytes();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            index.get_or_insert(&key, &mut limbo, &epochs, |_| std::panic::resume_unwind(Box::new(())))
+            index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_| std::panic::resume_unwind(Box::new(())))
         }));
         assert!(outcome.is_err());
         assert_eq!(check(&index), n as usize);
-        index.get_or_insert(&key, &mut limbo, &epochs, |_| make_record(&key));
+        index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_| make_record(&key));
     }
     finish(index, &mut limbo, &epochs);
 }
@@ -304,7 +304,7 @@ fn a_change_of_keys_in_a_range_is_seen_at_its_stamps_and_no_other() {
             let key = draw(&mut dice);
             let within = low <= key && key <= high;
             if let Inserted::New(record, change) =
-                index.get_or_insert(&key, &mut limbo, &epochs, |_| make_record(&key))
+                index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_| make_record(&key))
             {
                 assert!(!within || !holds(&stamps), "{name}: a phantom");
                 if absent == key {
@@ -375,10 +375,16 @@ fn times_are_inherited_by_splits_and_joins() {
                 let (wts, rts) = floors[n as usize];
                 assert!(seen.wts >= wts && seen.rts >= rts, "{n}: {seen:?}, expected {wts} {rts}");
                 if grow {
-                    index.get_or_insert(&key, &mut limbo, &epochs, |stamp| {
-                        assert!(stamp.rts.load(Memory::SeqCst) >= rts);
-                        make_record(&key)
-                    });
+                    index.get_or_insert(
+                        &key,
+                        &mut limbo,
+                        &epochs,
+                        || {},
+                        |stamp| {
+                            assert!(stamp.rts.load(Memory::SeqCst) >= rts);
+                            make_record(&key)
+                        },
+                    );
                 } else {
                     // SAFETY: nothing is freed before the next turn.
                     unsafe { seen.stamp.as_ref() }.rts.fetch_max(turn, Memory::SeqCst);
@@ -405,7 +411,7 @@ fn threads_that_insert_remove_and_scan_agree() {
         let mut limbo = Limbo::new();
         // Each tenth key stays; others are the writers', by remainder, and one in ten is raced for.
         for n in (0..6000).step_by(10) {
-            index.get_or_insert(&key(n), &mut limbo, &epochs, |_| make_record(&key(n)));
+            index.get_or_insert(&key(n), &mut limbo, &epochs, || {}, |_| make_record(&key(n)));
         }
         limbo.abandon(&epochs);
         std::thread::scope(|scope| {
@@ -433,8 +439,13 @@ fn threads_that_insert_remove_and_scan_agree() {
                                     mine.remove(&n);
                                 }
                                 None if grow => {
-                                    let new = index
-                                        .get_or_insert(&bytes, &mut limbo, epochs, |_| make_record(&bytes));
+                                    let new = index.get_or_insert(
+                                        &bytes,
+                                        &mut limbo,
+                                        epochs,
+                                        || {},
+                                        |_| make_record(&bytes),
+                                    );
                                     assert!(matches!(new, Inserted::New(..)));
                                     mine.insert(n);
                                 }
@@ -443,7 +454,13 @@ fn threads_that_insert_remove_and_scan_agree() {
                             // Whoever unlinks it, retires it.
                             let bytes = key(dice.below(600) * 10 + 9);
                             if grow {
-                                index.get_or_insert(&bytes, &mut limbo, epochs, |_| make_record(&bytes));
+                                index.get_or_insert(
+                                    &bytes,
+                                    &mut limbo,
+                                    epochs,
+                                    || {},
+                                    |_| make_record(&bytes),
+                                );
                             } else if let Some(record) = found(index.get(&bytes)) {
                                 assert_eq!(key_of(record), bytes);
                                 if index.remove(&bytes, record, 0, 0, &mut limbo, epochs) {
