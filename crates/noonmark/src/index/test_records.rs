@@ -83,6 +83,9 @@ pub(super) fn key_kinds() -> Vec<KeyKind> {
             let key = if dice.below(2) == 0 { near } else { u64::MAX - near };
             key.to_be_bytes().to_vec()
         }),
+        ("u64, in groups", KeyClass::Fixed8, |dice| {
+            (dice.below(5) << 32 | dice.below(600)).to_be_bytes().to_vec()
+        }),
         ("u32", KeyClass::Fixed8, |dice| (dice.below(3000) as u32).to_be_bytes().to_vec()),
         ("u16", KeyClass::Fixed8, |dice| (dice.below(2000) as u16).to_be_bytes().to_vec()),
         ("nothing", KeyClass::Fixed8, |_| Vec::new()),

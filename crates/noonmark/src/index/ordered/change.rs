@@ -3,9 +3,14 @@
 //! Insertions first try the leaf alone. One that is full is split by a second descent, which also
 //! splits each full inner node that it meets, so that a parent always has room for one more child;
 //! removals that leave few records behind shrink the tree by a second descent likewise.
+//!
+//! Keys that begin alike are a *group*: the orders of a district, say. Groups grow at their ends and are scanned from
+//! their beginnings, so the beginning of one should not lie in the leaf in which the one before it grows.
+//! Therefore a leaf is split where a group begins, if it can be, and where a group grows at the end of a leaf that reaches
+//! into the next one (short keys only), what is behind it becomes a leaf, without a record.
 
 use super::super::{Inserted, Latch, NodeChange, NodeSeen, NodeStamp};
-use super::fence::{Compared, Fence, Probe, shared_bits};
+use super::fence::{Compared, EARLIER_BITS, Fence, Probe, shared_bits};
 use super::node::{Header, INNER_KEYS, LEAF_KEYS, Node};
 use super::{RecordPtr, Tree};
 use noonmark_core::sync::Ordering;
@@ -25,8 +30,8 @@ const fn roomy(level: u32) -> usize {
 /// A child's place: its parent, the parent's version, and which child it is.
 type Place<'a> = (Node<'a>, u64, usize);
 
-/// A full leaf and its place, both latched.
-struct FullLeaf<'a> {
+/// A leaf that is to be split, and its place, both latched.
+struct LatchedLeaf<'a> {
     place: Option<Place<'a>>,
     leaf: Node<'a>,
     above: Option<Latch<'a>>,
@@ -54,10 +59,10 @@ impl<C: Compared> Tree<C> {
                 Some(_) => continue,
             };
             prepare();
-            if leaf.header.count() >= LEAF_KEYS {
+            if leaf.header.count() >= LEAF_KEYS || leaf.ends_group::<C>(at, probe).is_some() {
                 // Believed if the latches can be taken.
-                let Some(full) = self.latch_full_leaf(probe) else { continue };
-                return self.insert_splitting(full, key, make);
+                let Some(leaf) = self.latch_to_split(probe) else { continue };
+                return self.insert_splitting(leaf, key, make);
             }
             // At the version at which the place was found: it still is the place.
             let Some(latch) = leaf.header.stamp.try_latch(version) else { continue };
@@ -70,9 +75,9 @@ impl<C: Compared> Tree<C> {
         }
     }
 
-    /// Goes down to a leaf that is full and lacks the key; makes room in all nodes on the way.
+    /// Goes down to a leaf that lacks the key and is to be split for it; makes room in all nodes on the way.
     /// Returns the leaf and its place, latched both; `None` to begin anew.
-    fn latch_full_leaf(&self, probe: Probe<'_>) -> Option<FullLeaf<'_>> {
+    fn latch_to_split(&self, probe: Probe<'_>) -> Option<LatchedLeaf<'_>> {
         let (mut node, mut version) = self.begin()?;
         let mut place = None;
         for _ in 0..node.header().level {
@@ -95,19 +100,20 @@ impl<C: Compared> Tree<C> {
             place = Some((node, version, at));
             (node, version) = (child, child_version);
         }
-        let (_, found) = node.leaf().search::<C>(probe, version)?;
-        if found.is_some() || node.header().count() < LEAF_KEYS {
+        let (at, found) = node.leaf().search::<C>(probe, version)?;
+        let is_full = node.header().count() >= LEAF_KEYS;
+        if found.is_some() || !is_full && node.leaf().ends_group::<C>(at, probe).is_none() {
             return None;
         }
         let above = latch_place(place)?;
         let own = node.stamp().try_latch(version)?;
-        Some(FullLeaf { place, leaf: node, above, own })
+        Some(LatchedLeaf { place, leaf: node, above, own })
     }
 
-    /// Inserts into a full leaf: both it and its parent are latched.
+    /// Inserts into a leaf that is split: both it and its parent are latched.
     fn insert_splitting(
         &self,
-        FullLeaf { place, leaf: node, above, own }: FullLeaf<'_>,
+        LatchedLeaf { place, leaf: node, above, own }: LatchedLeaf<'_>,
         key: &[u8],
         make: impl FnOnce(&NodeStamp) -> RecordPtr,
     ) -> Inserted {
@@ -118,11 +124,17 @@ impl<C: Compared> Tree<C> {
         // SAFETY: linked in a latched leaf, or just made.
         let key_of = |record: RecordPtr| unsafe { record.key() };
         let at = records.partition_point(|record| key_of(*record) < key);
+        let ends_group = node.leaf().ends_group::<C>(at, Probe::key::<C>(key));
         records.insert(at, record);
-        let middle = if at == LEAF_KEYS { LEAF_KEYS } else { split_at(&records, key_of) };
-        let fence = Fence::between::<C>(key_of(records[middle - 1]), key_of(records[middle]));
-        let new = Node::new_leaf();
         let (lower, upper) = (node.header().lower(), node.header().upper());
+        let (middle, fence) = match ends_group {
+            Some(fence) if records.len() <= LEAF_KEYS => (records.len(), fence),
+            _ => {
+                let middle = if at == LEAF_KEYS { LEAF_KEYS } else { split_at(&records, key_of) };
+                (middle, Fence::between::<C>(key_of(records[middle - 1]), key_of(records[middle])))
+            }
+        };
+        let new = Node::new_leaf();
         // The new leaf takes over our count of `upper`; `fence` is counted once so far.
         new.leaf().fill::<C>(fence, upper, &records[middle..]);
         node.leaf().fill::<C>(lower, fence.retain::<C>(), &records[..middle]);
@@ -366,10 +378,6 @@ fn split_at<'k>(records: &[RecordPtr], key_of: impl Fn(RecordPtr) -> &'k [u8]) -
     let from_the_middle = (1..middle).flat_map(|away| [middle + away, middle - away]);
     from_the_middle.filter(|at| *at < records.len()).find(much_earlier).unwrap_or(middle)
 }
-
-/// How many bits earlier keys must differ for a leaf not to be split in the middle: more than single columns that
-/// count up or are drawn at random do within a leaf, so that only another part of the key tells.
-const EARLIER_BITS: u32 = 16;
 
 /// Latches the parent, if there is one, at the version at which it was seen.
 fn latch_place(place: Option<Place<'_>>) -> Option<Option<Latch<'_>>> {

@@ -75,13 +75,26 @@ impl Fence {
     /// A fence, counted once, that parts `left` from `right`, which is greater.
     pub(super) fn between<C: Compared>(left: &[u8], right: &[u8]) -> Fence {
         if C::SHORT {
-            let (left, right) = (head(left, 0), head(right, 0));
-            // The first bit in which they differ is set in the greater one.
-            return Fence(right & (u64::MAX << (left ^ right).ilog2()));
+            return Fence::between_heads(head(left, 0), head(right, 0));
         }
         let shared = common(left, right);
         let key: FenceKey = right[..right.len().min(shared + 1)].into();
         Fence(Arc::into_raw(Arc::new(key)).expose_provenance() as u64)
+    }
+
+    /// A fence that parts the heads of short keys, of which the right one is greater.
+    pub(super) fn between_heads(left: u64, right: u64) -> Fence {
+        // The first bit in which they differ is set in the greater one.
+        Fence(right & (u64::MAX << (left ^ right).ilog2()))
+    }
+
+    /// Of a leaf of short keys with this upper fence, whose last two keys have these heads: the fence at which the
+    /// last one's group ends, if the leaf goes on behind it.
+    pub(super) fn ends_group(before: u64, last: u64, upper: Fence) -> Option<Fence> {
+        let is_another = !upper.is_none()
+            && (last ^ upper.0).leading_zeros() + EARLIER_BITS <= (before ^ last).leading_zeros();
+        let fence = is_another.then(|| Fence::between_heads(last, upper.0))?;
+        (fence != upper).then_some(fence)
     }
 
     pub(super) fn is_none(self) -> bool {
@@ -159,6 +172,10 @@ unsafe fn release(address: *mut u8, counts: usize) {
         unsafe { Arc::decrement_strong_count(address.cast::<FenceKey>()) };
     }
 }
+
+/// How much earlier than its neighbours a key must differ from the next to be the last of a group: more than
+/// single columns that count up or are drawn at random do within a leaf, so that only another part of the key tells.
+pub(super) const EARLIER_BITS: u32 = 16;
 
 /// How many bits two keys share from the start, at least.
 pub(super) fn shared_bits(left: &[u8], right: &[u8]) -> u32 {

@@ -245,6 +245,17 @@ impl Leaf {
         })
     }
 
+    /// If keys are short, and one is put in behind all others: the fence at which its [group](Fence::ends_group)
+    /// ends, if the leaf goes on behind it. Still to be validated.
+    #[inline(always)]
+    pub(super) fn ends_group<C: Compared>(&self, at: usize, probe: Probe<'_>) -> Option<Fence> {
+        if !C::SHORT || at == 0 || at != self.count() {
+            return None;
+        }
+        // Relaxed: see `Header`.
+        Fence::ends_group(self.heads[at - 1].load(Ordering::Relaxed), probe.head, self.header.upper())
+    }
+
     /// How many records have keys below the probe (or, if `or_equal`, not above it). `None` if the
     /// leaf has changed; still to be validated.
     pub(super) fn rank<C: Compared>(&self, probe: Probe<'_>, version: u64, or_equal: bool) -> Option<usize> {

@@ -52,6 +52,7 @@ fn check_tree<C: Compared>(tree: &Tree<C>) -> usize {
     let mut previous: Option<Vec<u8>> = None;
     // Node, level, fences from above.
     let root = tree.begin().expect("nobody changes it").0;
+    let (mut empty, mut filled) = (0, 0);
     let mut waiting = vec![(root.address(), root.header().level, fence::Fence::NONE, fence::Fence::NONE)];
     while let Some((address, level, lower, upper)) = waiting.pop() {
         // SAFETY: nobody changes the tree.
@@ -85,7 +86,14 @@ fn check_tree<C: Compared>(tree: &Tree<C>) -> usize {
             let mut here = Vec::new();
             node.leaf().append_to(&mut here);
             assert_eq!(here.len(), header.count());
-            assert!(!here.is_empty() || (lower.is_none() && upper.is_none()), "an empty leaf");
+            // But for what lies between groups.
+            let may_be_empty = C::SHORT && !lower.is_none() || lower.is_none() && upper.is_none();
+            assert!(!here.is_empty() || may_be_empty, "an empty leaf");
+            if here.is_empty() {
+                empty += 1
+            } else {
+                filled += 1
+            }
             for record in here {
                 let key = key_of(record).to_vec();
                 assert!(previous.as_ref().is_none_or(|previous| *previous < key), "keys in order");
@@ -97,6 +105,7 @@ fn check_tree<C: Compared>(tree: &Tree<C>) -> usize {
             }
         }
     }
+    assert!(empty <= filled + 1, "{empty} leaves are empty, and {filled} are not");
     assert_eq!(tree.bytes.load(Memory::SeqCst), bytes, "memory accounted for");
     records
 }
@@ -557,4 +566,57 @@ fn heads_are_counted_as_they_compare() {
     check::<16>();
     check::<31>();
     check::<40>();
+}
+
+/// Queues side by side, in one index: each grows at its end, and is taken from at its beginning. Whoever looks for the
+/// oldest of one is not told of what is put into another.
+#[test]
+fn groups_grow_without_being_seen_from_the_next() {
+    const GROUPS: u64 = 20;
+    for waiting in [3, 40, 200] {
+        let (index, epochs, mut limbo) = (OrderedIndex::new(KeyClass::Fixed8), Epochs::new(1), Limbo::new());
+        let key = |group: u64, n: u64| (group << 40 | n).to_be_bytes();
+        for group in 0..GROUPS {
+            for n in 0..waiting {
+                index.get_or_insert(
+                    &key(group, n),
+                    &mut limbo,
+                    &epochs,
+                    || {},
+                    |_| make_record(&key(group, n)),
+                );
+            }
+        }
+        let oldest = |group: u64| {
+            let mut seen = Vec::new();
+            let (lower, upper) = (key(group, 0), key(group, u64::from(u32::MAX)));
+            index.scan(Bound::Included(&lower), Bound::Included(&upper), false, |node, records| {
+                seen.push(node);
+                if records.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            seen
+        };
+        let mut disturbed = 0;
+        for turn in 0..200 {
+            for group in 0..GROUPS - 1 {
+                let seen = oldest(group + 1);
+                let newest = key(group, waiting + turn);
+                index.get_or_insert(&newest, &mut limbo, &epochs, || {}, |_| make_record(&newest));
+                let is_still = |node: &super::super::NodeSeen| {
+                    // SAFETY: nothing that is retired is freed before the limbo is abandoned.
+                    unsafe { node.stamp.as_ref() }.is_still(node.version)
+                };
+                disturbed += usize::from(!seen.iter().all(is_still));
+                let first = key(group, turn);
+                let record = found(index.get(&first)).expect("waiting");
+                assert!(index.remove(&first, record, 0, 0, &mut limbo, &epochs));
+                retire_record(record, &mut limbo, &epochs);
+            }
+        }
+        assert_eq!(check(&index) as u64, GROUPS * waiting);
+        // Once for each group, when what lies behind its end becomes a leaf. Short queues share leaves.
+        let bound = if waiting < 20 { usize::MAX } else { 2 * GROUPS as usize };
+        assert!(disturbed <= bound, "{waiting} waiting: disturbed {disturbed} times in 3800");
+        finish(index, &mut limbo, &epochs);
+    }
 }
