@@ -9,6 +9,7 @@
 //! | `single.rs` | one run, in the words of `noonmark-workloads` |
 //! | `live.rs` | the display while runs go on |
 //! | `check.rs` | `noonmark check` |
+//! | `allocator.rs` | the allocator, told to keep the memory that it has |
 //! | `machine.rs`, `output.rs`, `error.rs` | the machine in words; files; failures and exit statuses |
 //!
 //! What it measures, and how, is in `noonmark-workloads`; nothing here knows how a transaction runs.
@@ -16,6 +17,7 @@
 //! Whatever a user types, the program ends with one clear line and an exit status, never with a panic: 0 done,
 //! 1 a run failed or its result is wrong, 2 the command line is wrong, 3 a history could not be judged.
 
+mod allocator;
 mod args;
 mod bench;
 mod check;
@@ -31,14 +33,11 @@ use args::{Bench, Cli, Command};
 use clap::Parser;
 use clap::error::ErrorKind;
 use error::Failure;
-use noonmark_workloads::alloc::Counting;
 use std::io::Write;
 use std::process::ExitCode;
 
-#[global_allocator]
-static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
-
 fn main() -> ExitCode {
+    allocator::keep_memory();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
