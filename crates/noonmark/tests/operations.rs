@@ -453,6 +453,56 @@ fn long_keys_are_refused() {
     assert_eq!(db.transact(|tx| tx.get(&table, &too_long)).unwrap(), None);
 }
 
+/// Whatever number of rows was expected, and whatever the keys are: values of fixed and of variable size, rows that
+/// come, go and come again, and more of them than places.
+#[test]
+fn the_number_of_rows_that_was_expected_is_only_a_hint() {
+    for rows in [0, 1, 7, 300, 1 << 40, usize::MAX] {
+        let db = Database::in_memory();
+        let options = TableOptions::new().index(IndexKind::Hash).expected_rows(rows);
+        let numbers = db.create_table::<u64, u64>("numbers", options.clone()).unwrap();
+        let texts = db.create_table::<(u16, u32), String>("texts", options.clone()).unwrap();
+        let names = db.create_table::<String, u64>("names", options).unwrap();
+        for turn in 0..3 {
+            for n in 0..1000u64 {
+                let scattered = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let pair = ((n / 100) as u16, (n % 100) as u32);
+                db.transact(|tx| {
+                    assert!(tx.insert(&numbers, n, n + turn)?);
+                    tx.upsert(&numbers, scattered, n + turn)?;
+                    assert!(tx.insert(&texts, pair, format!("{n} {turn}"))?);
+                    assert!(tx.insert(&names, &n.to_string(), n)?);
+                    assert!(!tx.insert(&names, &n.to_string(), n)?);
+                    Ok(())
+                })
+                .unwrap();
+            }
+            let all: Vec<u64> = (0..1000).collect();
+            db.transact(|tx| {
+                tx.get_many(&numbers, &all, |at, value| assert_eq!(value, Some(at as u64 + turn)))?;
+                for n in 0..1000u64 {
+                    let pair = ((n / 100) as u16, (n % 100) as u32);
+                    assert_eq!(tx.get(&texts, pair)?, Some(format!("{n} {turn}")));
+                    assert_eq!(tx.get(&names, &n.to_string())?, Some(n));
+                    assert_eq!(tx.get(&numbers, n.wrapping_mul(0x9e37_79b9_7f4a_7c15))?, Some(n + turn));
+                    assert_eq!(tx.get(&numbers, n + 1000)?, None);
+                }
+                Ok(())
+            })
+            .unwrap();
+            for n in 0..1000u64 {
+                db.transact(|tx| {
+                    assert!(tx.delete(&numbers, n)?);
+                    assert!(tx.delete(&texts, ((n / 100) as u16, (n % 100) as u32))?);
+                    assert!(tx.delete(&names, &n.to_string())?);
+                    Ok(())
+                })
+                .unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn a_failed_operation_ends_the_transaction() {
     let db = Database::in_memory();
