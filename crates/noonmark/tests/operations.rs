@@ -471,8 +471,8 @@ fn the_number_of_rows_that_was_expected_is_only_a_hint() {
                     assert!(tx.insert(&numbers, n, n + turn)?);
                     tx.upsert(&numbers, scattered, n + turn)?;
                     assert!(tx.insert(&texts, pair, format!("{n} {turn}"))?);
-                    assert!(tx.insert(&names, &n.to_string(), n)?);
-                    assert!(!tx.insert(&names, &n.to_string(), n)?);
+                    assert!(tx.insert(&names, n.to_string(), n)?);
+                    assert!(!tx.insert(&names, n.to_string(), n)?);
                     Ok(())
                 })
                 .unwrap();
@@ -483,7 +483,7 @@ fn the_number_of_rows_that_was_expected_is_only_a_hint() {
                 for n in 0..1000u64 {
                     let pair = ((n / 100) as u16, (n % 100) as u32);
                     assert_eq!(tx.get(&texts, pair)?, Some(format!("{n} {turn}")));
-                    assert_eq!(tx.get(&names, &n.to_string())?, Some(n));
+                    assert_eq!(tx.get(&names, n.to_string())?, Some(n));
                     assert_eq!(tx.get(&numbers, n.wrapping_mul(0x9e37_79b9_7f4a_7c15))?, Some(n + turn));
                     assert_eq!(tx.get(&numbers, n + 1000)?, None);
                 }
@@ -494,7 +494,7 @@ fn the_number_of_rows_that_was_expected_is_only_a_hint() {
                 db.transact(|tx| {
                     assert!(tx.delete(&numbers, n)?);
                     assert!(tx.delete(&texts, ((n / 100) as u16, (n % 100) as u32))?);
-                    assert!(tx.delete(&names, &n.to_string())?);
+                    assert!(tx.delete(&names, n.to_string())?);
                     Ok(())
                 })
                 .unwrap();
