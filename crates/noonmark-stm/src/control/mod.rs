@@ -20,6 +20,8 @@ pub mod dctl;
 pub mod dctl_sf;
 pub mod deferred;
 pub mod lock_word;
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod plays;
 pub mod tinystm;
