@@ -86,6 +86,7 @@ pub use control::dctl::Dctl;
 pub use control::dctl_sf::DctlSf;
 pub use control::tinystm::TinyStm;
 pub use control::tl2::{Tl2Gv4, Tl2Gv5};
+pub use control::two_pl_sf::TwoPlSf;
 pub use control::{Conflict, Control};
 pub use map::ravl::{Key, Range, TRavlMap};
 pub use memory::{Memory, Settings, Statistics};

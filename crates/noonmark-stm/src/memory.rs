@@ -21,8 +21,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How many transactions can run at a time, at most 1024; a thread that finds none free waits. 128 unless told
-    /// otherwise.
+    /// How many transactions can run at a time, at most 1024 (126 under [`TwoPlSf`](crate::TwoPlSf)); a thread that finds
+    /// none free waits. 128 unless told otherwise.
     pub slots: usize,
     /// After how many failed attempts a transaction becomes irrevocable, under controls that know this: `K` in §5
     /// and §7.2. 10 unless told otherwise, as in the paper.
@@ -115,7 +115,7 @@ pub struct Memory<W: World> {
 impl<W: World> Memory<W> {
     /// A memory on this host, for the [`World`] to keep.
     pub fn new(settings: Settings, host: W::Host) -> Self {
-        let slots = settings.slots.clamp(1, crate::control::lock_word::SLOTS_MAX);
+        let slots = settings.slots.clamp(1, W::Control::SLOTS_MAX);
         let common = Arc::new(Common {
             shared: CachePadded(Default::default()),
             table: (0..W::Place::TABLE).map(|_| Default::default()).collect(),

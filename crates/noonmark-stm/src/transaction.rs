@@ -15,13 +15,22 @@
 //!
 //! Handles are neither `Send` nor `Sync`.
 //!
-//! What it does not do: a handle decides nothing; it asks the control, and where that says *busy*, asks again.
+//! # Waiting in the midst of an attempt
+//!
+//! Where a control says *busy*, it is asked again: some turns, and then the attempt ends; an irrevocable one asks for as
+//! long as it takes. Where it says *wait*, it is asked some turns, in which most are over for whom it waits, and then
+//! the thread sleeps. The order that loses no wake-up is that of the waiting room: it *registers, then asks once more, and the
+//! rule marks what it looked at*; and whoever lets go finds the mark. Before that it wakes those who sleep for the same
+//! already: that somebody comes may be something that they must know.
+//!
+//! What it does not do: a handle decides nothing; it asks the control.
 
 use crate::control::{Conflict, Control};
 use crate::desk::{Cause, Desk};
 use crate::world::{Global, World};
-use noonmark_core::{Host, Step};
+use noonmark_core::{Host, Step, WaitFor};
 use std::marker::PhantomData;
+use std::task::Poll;
 
 /// An operation cannot go on: the transaction must be run again, or waits. Hand it on, with `?`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +47,10 @@ impl std::error::Error for Interrupted {}
 
 /// How often a speculative attempt asks again where a control says *busy*.
 const BUSY_TURNS: u32 = 128;
+
+/// How often an attempt asks again where a control says *wait*, before it sleeps. The model checkers have better things to
+/// do than to spin.
+const WAIT_TURNS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 256 };
 
 /// Neither `Send` nor `Sync`, and no longer or shorter than it says.
 type Marker<'tx, 'env, W> = PhantomData<(*mut (), &'tx mut &'tx (), &'env mut &'env (), W)>;
@@ -241,8 +254,8 @@ pub(crate) fn settle<W: World, R>(
 ) -> Result<R, Interrupted> {
     match ask() {
         Step::Ready(granted) => Ok(granted),
-        Step::Busy(_) => ask_again::<W, R>(desk, ask),
-        Step::Wait(_, conflict) | Step::Abort(conflict) => Err(interrupted::<W>(desk, conflict)),
+        Step::Busy(_) | Step::Wait(..) => ask_again::<W, R>(desk, ask),
+        Step::Abort(conflict) => Err(interrupted::<W>(desk, conflict)),
     }
 }
 
@@ -252,7 +265,7 @@ fn interrupted<W: World>(desk: &Desk<W::Control>, conflict: Conflict) -> Interru
     Interrupted(())
 }
 
-/// Somebody is about to let go. An irrevocable attempt waits as long as it takes.
+/// Somebody is about to let go, or must be waited for.
 #[cold]
 fn ask_again<W: World, R>(
     desk: &Desk<W::Control>,
@@ -261,19 +274,52 @@ fn ask_again<W: World, R>(
     let host = &W::memory().host;
     let mut turn = 0;
     loop {
-        match ask() {
+        let answer = match ask() {
+            Step::Wait(on, _) if turn >= WAIT_TURNS => sleep::<W, R>(desk, on, &mut ask),
+            answer => answer,
+        };
+        match answer {
             Step::Ready(granted) => return Ok(granted),
-            Step::Busy(conflict) if turn >= BUSY_TURNS && !desk.is_irrevocable() => {
+            Step::Busy(conflict)
+                if turn >= BUSY_TURNS && !W::Control::IS_PATIENT && !desk.is_irrevocable() =>
+            {
                 return Err(interrupted::<W>(desk, conflict));
             }
-            Step::Busy(_) => {}
-            Step::Wait(_, conflict) | Step::Abort(conflict) => {
-                return Err(interrupted::<W>(desk, conflict));
-            }
+            Step::Busy(_) | Step::Wait(..) => {}
+            Step::Abort(conflict) => return Err(interrupted::<W>(desk, conflict)),
         }
         host.spin(turn);
-        turn = turn.wrapping_add(1);
+        turn = turn.saturating_add(1);
     }
+}
+
+/// Sleeps until the answer is another one.
+fn sleep<W: World, R>(
+    desk: &Desk<W::Control>,
+    on: WaitFor,
+    mut ask: impl FnMut() -> Step<R, Conflict>,
+) -> Step<R, Conflict> {
+    let memory = W::memory();
+    memory.room.wake(on);
+    desk.set_goes_to_sleep(true);
+    let answer = memory.host.block_on(None, |waker| {
+        memory.room.register(on, desk.slot, waker);
+        match ask() {
+            Step::Wait(still_on, _) if still_on == on => Poll::Pending,
+            answer => Poll::Ready(answer),
+        }
+    });
+    desk.set_goes_to_sleep(false);
+    memory.room.leave(on, desk.slot);
+    // Without a deadline there is an answer.
+    answer.unwrap_or_else(ask)
+}
+
+/// Waits until the next attempt may begin.
+#[inline(always)]
+pub(crate) fn wait_to_begin<W: World>(desk: &Desk<W::Control>) {
+    // No rule says that an attempt may never begin.
+    let _ = settle::<W, ()>(desk, || W::Control::may_begin(desk));
 }
 
 /// Reads what a lock guards.

@@ -14,10 +14,10 @@
 //! we know take.
 
 use super::lock_word::{Lock, LockWord};
-use super::{Control, Ending};
+use super::{Conflict, Control, Ending};
 use crate::desk::{Common, Desk};
 use crate::log::Lent;
-use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TinyStm, Tl2Gv4, Tl2Gv5};
+use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
 use noonmark_core::sync::{AtomicU64, CachePadded, Ordering, check_every_order, fence, thread};
 use noonmark_core::{Epochs, SlotId, Step};
 use std::sync::Arc;
@@ -333,6 +333,56 @@ fn irrevocable<C: Control<Lock = Lock>>() {
 fn an_irrevocable_transaction_is_alone_with_what_it_touches() {
     irrevocable::<DctlSf>();
     irrevocable::<DcotlSf>();
+}
+
+/// Two transactions under two-phase locking, which read one variable and write the other, crosswise: so that each may
+/// have to wait for, or make way for, the other. Neither waits for ever, and each sees all of the other or nothing.
+///
+/// *Planted*: `look` and the compare-and-swap of `write` no stronger than acquire; `release` relaxed; a number drawn
+/// without saying so before.
+#[test]
+fn under_two_phase_locking_the_older_goes_first() {
+    check_every_order(Some(3), || {
+        let two = Two::<TwoPlSf>::new();
+        let run = |two: &Two<TwoPlSf>, mine: usize| {
+            let desk = two.desk(mine);
+            loop {
+                while !matches!(TwoPlSf::may_begin(&desk), Step::Ready(())) {
+                    thread::yield_now();
+                }
+                desk.begin(false, mine);
+                TwoPlSf::begin(&desk);
+                let load = || two.cells[1 - mine].load(Ordering::Relaxed);
+                let value = patiently(|| TwoPlSf::read(&desk, &two.locks[1 - mine], true, load));
+                let is_locked = patiently(|| TwoPlSf::write(&desk, &two.locks[mine])).is_some();
+                if let (Some(value), true) = (value, is_locked) {
+                    desk.store::<u64>(&two.cells[mine], value + 1);
+                    two.end(&desk, Ending::Commit);
+                    return;
+                }
+                two.end(&desk, Ending::Restart(Conflict::WriteLocked));
+            }
+        };
+        let other = {
+            let two = two.clone();
+            thread::spawn(move || run(&two, 1))
+        };
+        run(&two, 0);
+        other.join().unwrap();
+        let values = [0, 1].map(|index: usize| two.cells[index].load(Ordering::Relaxed));
+        assert!(values == [1, 2] || values == [2, 1], "one came first, and the other saw it: {values:?}");
+    });
+}
+
+/// Asks until the answer is to go on, or not to.
+fn patiently<R>(mut ask: impl FnMut() -> Step<R, Conflict>) -> Option<R> {
+    loop {
+        match ask() {
+            Step::Ready(granted) => return Some(granted),
+            Step::Abort(_) => return None,
+            Step::Busy(_) | Step::Wait(..) => thread::yield_now(),
+        }
+    }
 }
 
 /// The sequence lock of Algorithm 5: a speculative writer who lets go while the irrevocable transaction comes.

@@ -205,6 +205,10 @@ impl<'a, C: Control> Stage<'a, C> {
         let script = &self.play.threads[index][thread.script.get()];
         let at = thread.at.get();
         if at == 0 {
+            if !matches!(C::may_begin(&thread.desk), Step::Ready(())) {
+                thread.is_blocked.set(true);
+                return;
+            }
             self.moved();
             if script.kind == Kind::Irrevocable {
                 self.ticket.set(Some(index));
@@ -228,8 +232,8 @@ impl<'a, C: Control> Stage<'a, C> {
                     thread.trace.borrow_mut().push((op, value));
                     thread.at.set(at + 1);
                 }
-                Step::Busy(_) => thread.is_blocked.set(true),
-                Step::Wait(_, conflict) | Step::Abort(conflict) => self.restart(index, conflict),
+                Step::Busy(_) | Step::Wait(..) => thread.is_blocked.set(true),
+                Step::Abort(conflict) => self.restart(index, conflict),
             }
         } else if script.kind == Kind::Cancelled {
             self.end(index, Ending::Cancel);
@@ -404,7 +408,7 @@ impl Play {
 
 mod tests {
     use super::*;
-    use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TinyStm, Tl2Gv4, Tl2Gv5};
+    use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
     use Kind::{Cancelled, Irrevocable, Speculative, View};
     use Op::{Read, Write};
 
@@ -495,6 +499,7 @@ mod tests {
         scenarios::<Tl2Gv4>();
         scenarios::<Tl2Gv5>();
         scenarios::<TinyStm>();
+        scenarios::<TwoPlSf>();
     }
 
     /// A transaction whose time is moved on goes on where others restart.
@@ -541,6 +546,11 @@ mod tests {
     #[test]
     fn beside_an_irrevocable_transaction_all_are_opaque_under_dcotl_sf() {
         irrevocable_scenarios::<DcotlSf>();
+    }
+
+    #[test]
+    fn beside_an_irrevocable_transaction_all_are_opaque_under_2plsf() {
+        irrevocable_scenarios::<TwoPlSf>();
     }
 
     /// DCOTL's point (§3.2): consecutive writes of the same advance nothing; DCTL's do.
@@ -592,6 +602,9 @@ mod tests {
         assert_eq!(rivals(Bug::UndoKeepsTime, undone), [true; 3]);
         let undone = Play::new(&[0, 1], &[&[(View, &[Read(A)])], &[(Cancelled, &[Write(A)])]]);
         assert_eq!(finds(Bug::UndoKeepsTime, undone), [true; 4]);
+        let locking = |bug, play: Play| Play { bug: Some(bug), ..play }.run::<TwoPlSf>().failure.is_some();
+        assert!(locking(Bug::SkipPostValidation, reads()));
+        assert!(locking(Bug::SkipReaders, reads()));
         // Only DCOTL locks what it could not have read.
         let lost = Play::new(&[0], &[&[(one, &[Read(A), Write(A)])], &[(one, &[Read(A), Write(A)])]]);
         assert_eq!(finds(Bug::AlwaysConsistent, lost), [false, true, false, true]);
