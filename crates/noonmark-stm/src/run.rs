@@ -217,10 +217,10 @@ impl<W: World> Drop for Attempt<'_, W> {
 
 /// Gives others some time, after a conflict.
 #[cold]
-fn step_back<W: World>(memory: &Memory<W>, conflict: Conflict, failures: u32) {
+pub(crate) fn step_back(host: &impl Host, conflict: Conflict, failures: u32) {
     if conflict.is_held() {
         for turn in 0..1 << failures.min(7) {
-            memory.host.spin(turn);
+            host.spin(turn);
         }
     }
 }
@@ -283,7 +283,7 @@ fn run<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         attempt.end(Ending::Restart(conflict));
         desk.counts.conflicts[conflict.index()].add_one();
         failures = failures.saturating_add(1);
-        step_back(memory, conflict, failures);
+        step_back(&memory.host, conflict, failures);
     }
 }
 

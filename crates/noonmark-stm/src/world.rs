@@ -7,10 +7,10 @@
 //!
 //! What it does not do: worlds cannot be made at run time.
 
-use crate::control::Control;
 use crate::control::tinystm::TinyStm;
 use crate::control::tl2::{Tl2Gv4, Tl2Gv5};
 use crate::control::two_pl_sf::TwoPlSf;
+use crate::control::{Control, Opaque};
 use crate::control::{dcotl::Dcotl, dcotl_sf::DcotlSf, dctl::Dctl, dctl_sf::DctlSf};
 use crate::memory::Memory;
 use crate::place::{Own, Place};
@@ -26,7 +26,7 @@ use std::marker::PhantomData;
 /// [`World::memory`] answers the same memory as long as any variable of this world exists.
 pub unsafe trait World: Sized + Send + Sync + 'static {
     /// The concurrency control.
-    type Control: Control;
+    type Control: Opaque;
     /// Who runs the transactions.
     type Host: Host;
     /// Where locks live.

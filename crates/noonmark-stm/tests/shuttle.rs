@@ -10,7 +10,7 @@
 
 #![cfg(shuttle)]
 
-use noonmark_stm::{Bug, Control, Dcotl, DcotlSf, Dctl, DctlSf, InTable, Interrupted, Memory, Own, Place};
+use noonmark_stm::{Bug, Dcotl, DcotlSf, Dctl, DctlSf, InTable, Interrupted, Memory, Opaque, Own, Place};
 use noonmark_stm::{Settings, Threads, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
@@ -30,7 +30,7 @@ std::thread_local! {
 
 // SAFETY: set before a schedule begins, and kept to its end, when no variable is left: `on_schedules` sees to it. Each test is
 // a thread of the system, and uses one world.
-unsafe impl<C: Control, P: Place> World for Fresh<C, P> {
+unsafe impl<C: Opaque, P: Place> World for Fresh<C, P> {
     type Control = C;
     type Host = Threads;
     type Place = P;
@@ -293,6 +293,7 @@ fn planted_bugs_are_found() {
     let found = |bug, test: fn()| !holds_on::<Locking>(20 * SCHEDULES, Some(bug), test);
     assert!(found(Bug::SkipPostValidation, updates_and_views::<Locking>));
     assert!(found(Bug::SkipReaders, updates_and_views::<Locking>));
+    assert!(found(Bug::DrawInSilence, write_skew::<Locking>));
     assert!(found(Bug::CommitKeepsTime, waiting::<Locking>));
     assert!(found(Bug::SkipWakes, waiting::<Locking>));
 }

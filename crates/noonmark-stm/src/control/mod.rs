@@ -24,6 +24,7 @@ pub mod lock_word;
 mod loom_tests;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod plays;
+pub mod tictoc;
 pub mod tinystm;
 pub mod tl2;
 pub mod two_pl_sf;
@@ -86,6 +87,7 @@ pub enum Ending {
 /// | [`Tl2Gv5`](crate::Tl2Gv5) | `tl2.rs` | yes | no | by an attempt that meets a value of the next time |
 /// | [`TinyStm`](crate::TinyStm) | `tinystm.rs` | yes | no | by a commit that writes |
 /// | [`TwoPlSf`](crate::TwoPlSf) | `two_pl_sf.rs` | yes | yes | by a transaction that meets its first conflict |
+/// | [`TicToc`](crate::TicToc) | `tictoc.rs` | **no**: for [`TFixed`](crate::TFixed) only | no | there is none |
 pub trait Control: Sized + Send + Sync + 'static {
     /// Its name, as the paper writes it.
     const NAME: &'static str;
@@ -144,6 +146,13 @@ pub trait Control: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn write(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict>;
 
+    /// Does what has been read so far belong together, without a write yet? Under an opaque control it always does.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn confirm(_: &Desk<Self>) -> Result<(), Conflict> {
+        Ok(())
+    }
+
     /// All is written: may it commit? Asked once.
     #[doc(hidden)]
     fn validate(me: &Desk<Self>) -> Result<(), Conflict>;
@@ -165,3 +174,11 @@ pub trait Control: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn time(shared: &Self::Shared) -> u64;
 }
+
+/// A control under which whatever an attempt has read belongs together at any moment, also if nothing comes of the attempt: what
+/// closures, nodes and maps need.
+pub trait Opaque: Control {}
+
+impl<V: deferred::Variant> Opaque for V {}
+impl<R: versioned::Rival> Opaque for versioned::Versioned<R> {}
+impl Opaque for two_pl_sf::TwoPlSf {}

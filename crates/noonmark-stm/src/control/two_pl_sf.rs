@@ -29,9 +29,9 @@
 //!
 //! *Sleep.* All who wait at a lock wait for the same key. A writer that sleeps until readers leave has marked the indicator;
 //! whoever leaves it finds the mark, and wakes. One that sleeps until the writer has gone has marked the word, from what it
-//! looked at; the release finds the mark. There is one more thing that a sleeping writer must hear of: a reader
-//! that comes and is *older*, for whom it must make way. The driver sees to that: whoever goes to sleep first wakes
-//! those who sleep for the same, who look again.
+//! looked at; the release finds the mark.
+//! A sleeping writer need not hear that somebody older has come, for whom it must make way: it sleeps for one who is
+//! younger, who waits for nobody older and so ends; then it looks at all of them.
 //!
 //! # Departures
 //!
@@ -190,13 +190,15 @@ impl Shared {
     }
 
     /// The slot's number, drawn if it has none.
-    fn number(&self, slot: SlotId) -> u64 {
+    fn number(&self, slot: SlotId, in_silence: bool) -> u64 {
         // Relaxed: the slot's own.
         let announced = self.of(slot).load(Ordering::Relaxed);
         if announced != NONE {
             return announced >> 1;
         }
-        self.of(slot).store(DRAWING, Ordering::SeqCst);
+        if !in_silence {
+            self.of(slot).store(DRAWING, Ordering::SeqCst);
+        }
         let number = self.clock.fetch_add(1, Ordering::SeqCst);
         self.of(slot).store(number << 1, Ordering::SeqCst);
         number
@@ -263,7 +265,7 @@ enum Order {
 }
 
 fn order(me: &Desk<TwoPlSf>, other: SlotId) -> Order {
-    let mine = me.shared().number(me.slot);
+    let mine = me.shared().number(me.slot, me.has_planted(Bug::DrawInSilence));
     match me.shared().look(other) {
         NONE => Order::MeFirst,
         DRAWING => Order::Unknown,
