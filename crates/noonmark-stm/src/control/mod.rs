@@ -24,6 +24,8 @@ pub mod lock_word;
 mod loom_tests;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod plays;
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod starving;
 pub mod tictoc;
 pub mod tinystm;
 pub mod tl2;
