@@ -17,7 +17,7 @@ use super::lock_word::{Lock, LockWord};
 use super::{Conflict, Control, Ending};
 use crate::desk::{Common, Desk};
 use crate::log::Lent;
-use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
+use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
 use noonmark_core::sync::{AtomicU64, CachePadded, Ordering, check_every_order, fence, thread};
 use noonmark_core::{Epochs, SlotId, Step};
 use std::sync::Arc;
@@ -234,6 +234,33 @@ fn what_is_undone_leaves_what_was_there() {
     undoing::<Dcotl>();
     undoing::<DcotlSf>();
     undoing::<Tl2Gv5>();
+    undoing::<TicToc>();
+}
+
+/// Under TicToc it is what commits that is whole: read, and then validated.
+///
+/// *Planted*: the two fences, of the reader and of the writer; the acquire in the first look.
+#[test]
+fn a_reader_that_commits_has_seen_all_or_nothing_under_tictoc() {
+    for is_called_off in [false, true] {
+        check_every_order(Some(3), move || {
+            let two = Two::<TicToc>::new();
+            let writer = {
+                let two = two.clone();
+                thread::spawn(move || two.write_both(&two.desk(1), 7, is_called_off))
+            };
+            let desk = two.desk(2);
+            desk.begin(false, 2);
+            let values = [0, 1].map(|index| two.read(&desk, index, true));
+            let is_good = TicToc::validate(&desk).is_ok();
+            two.end(&desk, if is_good { Ending::Commit } else { Ending::Cancel });
+            if let ([Some(first), Some(second)], true) = (values, is_good) {
+                assert_eq!(first, second, "a state that there never was");
+                assert!(!is_called_off || first == 0, "what was called off");
+            }
+            writer.join().unwrap();
+        });
+    }
 }
 
 /// Two that read what the other writes: not both commit.
@@ -272,6 +299,7 @@ fn of_two_that_read_what_the_other_writes_one_commits() {
     write_skew::<Tl2Gv4>();
     write_skew::<Tl2Gv5>();
     write_skew::<TinyStm>();
+    write_skew::<TicToc>();
 }
 
 /// An irrevocable transaction, which reads one variable and adds to the other, beside a speculative one, which adds to
