@@ -21,7 +21,8 @@ pub fn run(args: &Check) -> Result<(), Failure> {
     if history.transactions().is_empty() {
         return Err(cannot(&"it holds no transactions"));
     }
-    let report = check(&history, &Options { session: args.session, strict: args.strict });
+    let report =
+        check(&history, &Options { session: args.session, strict: args.strict, ..Options::default() });
     output::print(&format!("{report}\n"))?;
     let asked = match args {
         Check { strict: true, .. } => "strictly serializable",

@@ -26,6 +26,7 @@ mod chosen {
 mod chosen {
     pub use crate::sync_loom::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, SeqCstAs, check_both_ways,
+        check_every_order,
     };
     pub use loom::hint::spin_loop;
     pub use loom::sync::atomic::{Ordering, fence};

@@ -1,4 +1,17 @@
 //! Loom's atomics, with sequentially consistent accesses spelled out: see [`crate::sync`].
+//!
+//! # What loom passes over, and how loads take turns
+//!
+//! Loom runs a thread as long as it can, and then goes back to where two accesses to one atomic, of different
+//! threads and at least one of them a write, could have come the other way round. For a write it looks at the *last* access
+//! before it only. If that is a load of the writer's own, then loads of others before that are not seen, and a reader
+//! who comes before such a writer in the first run comes before it in all: of *load, then store* against *load* loom 0.7.2
+//! explores one order of two. That is what every compare-and-swap from a word that was loaded looks like.
+//!
+//! [`check_every_order`] mends it: each load is preceded by a compare-and-swap that fails, on an atomic beside the
+//! real one, which nobody ever writes. To loom such a step conflicts with its like, so that loads are tried in both orders,
+//! and with them what the loading thread does next. It synchronizes nothing, since nothing is written, so that no stale
+//! value is lost. It makes more runs of a model; [`check_both_ways`] goes without.
 
 use loom::sync::atomic::{self, Ordering, fence};
 use std::cell::Cell;
@@ -16,6 +29,8 @@ std::thread_local! {
     // Loom runs the threads of a model as coroutines on the thread that called it, so that this is
     // one setting for each model that runs.
     static SEQ_CST_AS: Cell<SeqCstAs> = const { Cell::new(SeqCstAs::FenceBefore) };
+    // The same.
+    static LOADS_TAKE_TURNS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Explores the model both ways, with at most this many preemptions. None given: all of them, or as
@@ -26,6 +41,37 @@ pub fn check_both_ways(preemptions: Option<usize>, model: impl Fn() + Clone + Se
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = preemptions.or(builder.preemption_bound);
         builder.check(model.clone());
+    }
+}
+
+/// As [`check_both_ways`], with loads that take turns: see the module's page.
+pub fn check_every_order(preemptions: Option<usize>, model: impl Fn() + Clone + Send + Sync + 'static) {
+    /// Also when the model panics, as other models run on the same thread.
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            LOADS_TAKE_TURNS.set(false);
+        }
+    }
+    LOADS_TAKE_TURNS.set(true);
+    let _reset = Reset;
+    check_both_ways(preemptions, model);
+}
+
+/// Where the loads of one atomic take turns, if they do.
+#[derive(Debug)]
+struct Turns(Option<atomic::AtomicUsize>);
+
+impl Turns {
+    fn new() -> Self {
+        Turns(LOADS_TAKE_TURNS.get().then(|| atomic::AtomicUsize::new(0)))
+    }
+
+    fn take(&self) {
+        if let Some(turns) = &self.0 {
+            let never = turns.compare_exchange(1, 2, Ordering::Relaxed, Ordering::Relaxed);
+            debug_assert!(never.is_err());
+        }
     }
 }
 
@@ -62,15 +108,16 @@ macro_rules! atomic {
     ($name:ident $(<$generic:ident>)?, $value:ty, [$($update:ident),*]) => {
         /// As in the standard library.
         #[derive(Debug)]
-        pub struct $name$(<$generic>)?(atomic::$name$(<$generic>)?);
+        pub struct $name$(<$generic>)?(atomic::$name$(<$generic>)?, Turns);
 
         #[allow(missing_docs, reason = "as in the standard library")]
         impl$(<$generic>)? $name$(<$generic>)? {
             pub fn new(value: $value) -> Self {
-                Self(atomic::$name::new(value))
+                Self(atomic::$name::new(value), Turns::new())
             }
 
             pub fn load(&self, order: Ordering) -> $value {
+                self.1.take();
                 spelled_out(is_seq_cst(order), || self.0.load(for_load(order)))
             }
 

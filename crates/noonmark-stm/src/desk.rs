@@ -155,6 +155,8 @@ pub struct Desk<C: Control> {
     busy_with: AtomicUsize,
     /// Whether the attempt under way is irrevocable.
     is_irrevocable: Cell<bool>,
+    /// Whether whoever works here sleeps if the next answer is *wait*, so that he must be woken.
+    goes_to_sleep: Cell<bool>,
     /// Why the attempt under way will not commit, if that is known.
     cause: Cell<Option<Cause>>,
     overwritten: Log<Overwritten>,
@@ -184,6 +186,7 @@ impl<C: Control> Desk<C> {
             held: Log::default(),
             busy_with: AtomicUsize::new(0),
             is_irrevocable: Cell::new(false),
+            goes_to_sleep: Cell::new(false),
             cause: Cell::new(None),
             overwritten: Log::default(),
             allocated: Log::default(),
@@ -217,6 +220,17 @@ impl<C: Control> Desk<C> {
     #[inline(always)]
     pub fn is_irrevocable(&self) -> bool {
         self.is_irrevocable.get()
+    }
+
+    /// Whether a rule that answers *wait* must see to it that the caller is woken.
+    #[inline(always)]
+    pub fn goes_to_sleep(&self) -> bool {
+        self.goes_to_sleep.get()
+    }
+
+    /// Sets that for the rules that are asked from now on.
+    pub fn set_goes_to_sleep(&self, goes_to_sleep: bool) {
+        self.goes_to_sleep.set(goes_to_sleep);
     }
 
     /// An attempt begins.

@@ -29,7 +29,8 @@
 //! 6. `control/`: the concurrency controls. `lock_word.rs` and `deferred.rs` first: they are the paper's algorithms.
 //! 7. `cell.rs`, `node.rs`: values and structures on the heap.
 //! 8. `map/`: maps.
-//! 9. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
+//! 9. `fixed.rs`: a table for transactions that know ahead what they touch.
+//! 10. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
 //!
 //! # How it fits together
 //!
@@ -39,7 +40,8 @@
 //! value only after the look. There is no `unsafe` on this way.
 //!
 //! *Opacity* comes from the clock: what is read was committed before the attempt began, and not replaced until it was read.
-//! `control/deferred.rs` gives the argument, down to the two fences that carry it.
+//! `control/deferred.rs` gives the argument, down to the two fences that carry it. (Under two-phase locking it comes from the
+//! locks. A control without it, [`TicToc`], is kept off by the types from whatever needs it: [`Opaque`], [`TFixed`].)
 //!
 //! *Writes are made in place*, under a lock, and undone from a log. What a doomed reader may copy is thus anything; it is
 //! never looked at. An undone value leaves its lock with a new time, since somebody may have copied what was undone.
@@ -66,6 +68,7 @@
 mod cell;
 mod control;
 mod desk;
+mod fixed;
 mod log;
 mod map;
 mod memory;
@@ -84,9 +87,12 @@ pub use control::dcotl::Dcotl;
 pub use control::dcotl_sf::DcotlSf;
 pub use control::dctl::Dctl;
 pub use control::dctl_sf::DctlSf;
+pub use control::tictoc::TicToc;
 pub use control::tinystm::TinyStm;
 pub use control::tl2::{Tl2Gv4, Tl2Gv5};
-pub use control::{Conflict, Control};
+pub use control::two_pl_sf::TwoPlSf;
+pub use control::{Conflict, Control, Opaque};
+pub use fixed::{NoSuchPlace, TFixed};
 pub use map::ravl::{Key, Range, TRavlMap};
 pub use memory::{Memory, Settings, Statistics};
 pub use node::{TField, TLink, TRef, TRoot};

@@ -21,8 +21,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How many transactions can run at a time, at most 1024; a thread that finds none free waits. 128 unless told
-    /// otherwise.
+    /// How many transactions can run at a time, at most 1024 (126 under [`TwoPlSf`](crate::TwoPlSf)); a thread that finds
+    /// none free waits. 128 unless told otherwise.
     pub slots: usize,
     /// After how many failed attempts a transaction becomes irrevocable, under controls that know this: `K` in §5
     /// and §7.2. 10 unless told otherwise, as in the paper.
@@ -96,51 +96,80 @@ impl Statistics {
 
 struct Desks<C: Control>(Box<[CachePadded<Desk<C>>]>);
 
-// SAFETY: a desk is used by whoever holds its slot, and nobody else: `Seat` is the only way to one, but for its counts,
-// which are atomics.
+// SAFETY: a desk is used by whoever holds its slot, and nobody else: `Office::desk` is the only way to one, but for its
+// counts, which are atomics.
 unsafe impl<C: Control> Sync for Desks<C> {}
 
-/// See the module's page.
-pub struct Memory<W: World> {
-    pub(crate) host: W::Host,
-    pub(crate) epochs: Epochs,
-    pub(crate) room: WaitingRoom,
-    pub(crate) ticket: TicketLock,
-    pub(crate) attempts_max: u32,
+/// Desks, and who has which.
+pub(crate) struct Office<C: Control> {
     slots: Slots,
-    common: Arc<Common<W::Control>>,
-    desks: Desks<W::Control>,
+    common: Arc<Common<C>>,
+    desks: Desks<C>,
 }
 
-impl<W: World> Memory<W> {
-    /// A memory on this host, for the [`World`] to keep.
-    pub fn new(settings: Settings, host: W::Host) -> Self {
-        let slots = settings.slots.clamp(1, crate::control::lock_word::SLOTS_MAX);
+impl<C: Control> Office<C> {
+    /// With a table of so many locks.
+    pub(crate) fn new(settings: Settings, table: usize) -> Self {
+        let count = settings.slots.clamp(1, C::SLOTS_MAX);
         let common = Arc::new(Common {
             shared: CachePadded(Default::default()),
-            table: (0..W::Place::TABLE).map(|_| Default::default()).collect(),
+            table: (0..table).map(|_| Default::default()).collect(),
             #[cfg(feature = "planted-bugs")]
             bug: settings.bug,
         });
-        let desks = (0..slots)
+        let desks = (0..count)
             .filter_map(SlotId::new)
             .map(|slot| CachePadded(Desk::new(slot, common.clone())))
             .collect();
-        Memory {
-            host,
-            epochs: Epochs::new(slots),
-            room: WaitingRoom::new(),
-            ticket: TicketLock::default(),
-            attempts_max: settings.attempts_max,
-            slots: Slots::new(slots),
-            common,
-            desks: Desks(desks),
+        Office { slots: Slots::new(count), common, desks: Desks(desks) }
+    }
+
+    /// How many desks there are.
+    pub(crate) fn count(&self) -> usize {
+        self.slots.count()
+    }
+
+    /// A slot for the caller; waits until one is free.
+    ///
+    /// # Panics
+    /// See [`Memory::seat`].
+    #[inline]
+    pub(crate) fn claim(&self, host: &impl Host) -> SlotId {
+        let hint = host.caller_hint();
+        let mut turn = 0;
+        loop {
+            if let Some(slot) = self.slots.claim(hint) {
+                let preferred = hint % self.slots.count();
+                if slot.index() != preferred && self.desks.0[preferred].is_busy_with(hint) {
+                    self.slots.get(slot).release();
+                    begun_inside_another();
+                }
+                return slot;
+            }
+            if turn < 1_000 {
+                host.spin(turn);
+            } else {
+                host.sleep_ns(20_000);
+            }
+            turn += 1;
         }
     }
 
-    /// What has happened so far. Each number is exact when nothing runs.
-    pub fn statistics(&self) -> Statistics {
-        let mut sum = Statistics { clock: W::Control::time(&self.common.shared), ..Statistics::default() };
+    /// Gives a slot back.
+    #[inline(always)]
+    pub(crate) fn leave(&self, slot: SlotId) {
+        self.slots.get(slot).release();
+    }
+
+    /// The desk of a slot that the caller has claimed, and not given back.
+    #[inline(always)]
+    pub(crate) fn desk(&self, slot: SlotId) -> &Desk<C> {
+        &self.desks.0[slot.index()]
+    }
+
+    /// What has happened at all of them.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let mut sum = Statistics { clock: C::time(&self.common.shared), ..Statistics::default() };
         for desk in &self.desks.0 {
             let counts = &desk.counts;
             sum.commits += counts.commits.get();
@@ -155,6 +184,36 @@ impl<W: World> Memory<W> {
         sum.conflicts = sum.conflicts_by_kind.iter().sum();
         sum
     }
+}
+
+/// See the module's page.
+pub struct Memory<W: World> {
+    pub(crate) host: W::Host,
+    pub(crate) epochs: Epochs,
+    pub(crate) room: WaitingRoom,
+    pub(crate) ticket: TicketLock,
+    pub(crate) attempts_max: u32,
+    office: Office<W::Control>,
+}
+
+impl<W: World> Memory<W> {
+    /// A memory on this host, for the [`World`] to keep.
+    pub fn new(settings: Settings, host: W::Host) -> Self {
+        let office = Office::new(settings, W::Place::TABLE);
+        Memory {
+            host,
+            epochs: Epochs::new(office.count()),
+            room: WaitingRoom::new(),
+            ticket: TicketLock::default(),
+            attempts_max: settings.attempts_max,
+            office,
+        }
+    }
+
+    /// What has happened so far. Each number is exact when nothing runs.
+    pub fn statistics(&self) -> Statistics {
+        self.office.statistics()
+    }
 
     /// A desk for the caller; waits until one is free.
     ///
@@ -163,24 +222,7 @@ impl<W: World> Memory<W> {
     /// hint leads to, which is so unless that one was taken.
     #[inline]
     pub(crate) fn seat(&'static self) -> Seat<W> {
-        let hint = self.host.caller_hint();
-        let mut turn = 0;
-        loop {
-            if let Some(slot) = self.slots.claim(hint) {
-                let preferred = hint % self.slots.count();
-                if slot.index() != preferred && self.desks.0[preferred].is_busy_with(hint) {
-                    self.slots.get(slot).release();
-                    begun_inside_another();
-                }
-                return Seat { memory: self, slot };
-            }
-            if turn < 1_000 {
-                self.host.spin(turn);
-            } else {
-                self.host.sleep_ns(20_000);
-            }
-            turn += 1;
-        }
+        Seat { memory: self, slot: self.office.claim(&self.host) }
     }
 }
 
@@ -195,14 +237,14 @@ impl<W: World> std::fmt::Debug for Memory<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Memory")
             .field("control", &W::Control::NAME)
-            .field("slots", &self.slots.count())
+            .field("slots", &self.office.count())
             .finish_non_exhaustive()
     }
 }
 
 impl<W: World> Drop for Memory<W> {
     fn drop(&mut self) {
-        for desk in &self.desks.0 {
+        for desk in &self.office.desks.0 {
             // What waits to be freed goes with the epochs.
             desk.abandon(&self.epochs);
         }
@@ -218,13 +260,13 @@ pub(crate) struct Seat<W: World> {
 impl<W: World> Seat<W> {
     #[inline(always)]
     pub(crate) fn desk(&mut self) -> &Desk<W::Control> {
-        &self.memory.desks.0[self.slot.index()]
+        self.memory.office.desk(self.slot)
     }
 }
 
 impl<W: World> Drop for Seat<W> {
     #[inline]
     fn drop(&mut self) {
-        self.memory.slots.get(self.slot).release();
+        self.memory.office.leave(self.slot);
     }
 }

@@ -18,6 +18,10 @@ pub enum Bug {
     CommitKeepsTime,
     /// Who takes a lock says that he could have read what it guards, whether or not.
     AlwaysConsistent,
+    /// Who takes a lock for writing does not look for those who read.
+    SkipReaders,
+    /// Who draws a timestamp does not say so before.
+    DrawInSilence,
     /// Whoever changes what others wait for does not wake them.
     SkipWakes,
 }

@@ -2,7 +2,7 @@
 //!
 //! An attempt goes through these steps, whatever the control:
 //!
-//! 1. *Begin.* The control looks at the clock; the slot is pinned to an epoch, with the sequentially consistent fence that
+//! 1. *Begin*, when the control lets it. The control looks at the clock; the slot is pinned to an epoch, with the sequentially consistent fence that
 //!    readers need ([`crate::control::deferred`]).
 //! 2. *Run* the closure.
 //! 3. *Validate.* From here on it is sure to commit. This is the one place where what it has written can be handed on
@@ -30,7 +30,7 @@
 use crate::control::{Conflict, Control, Ending};
 use crate::desk::{Cause, Desk};
 use crate::memory::{Memory, Seat};
-use crate::transaction::{Interrupted, Irrevocable, Snapshot, Tx};
+use crate::transaction::{Interrupted, Irrevocable, Snapshot, Tx, wait_to_begin};
 use crate::world::{StarvationFree, World};
 use noonmark_core::{Host, WaitFor};
 use std::task::Poll;
@@ -217,10 +217,10 @@ impl<W: World> Drop for Attempt<'_, W> {
 
 /// Gives others some time, after a conflict.
 #[cold]
-fn step_back<W: World>(memory: &Memory<W>, conflict: Conflict, failures: u32) {
+pub(crate) fn step_back(host: &impl Host, conflict: Conflict, failures: u32) {
     if conflict.is_held() {
         for turn in 0..1 << failures.min(7) {
-            memory.host.spin(turn);
+            host.spin(turn);
         }
     }
 }
@@ -235,12 +235,14 @@ fn run<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     let desk = seat.desk();
     let mut failures = 0;
     loop {
-        let is_irrevocable = W::Control::IS_IRREVOCABLE && (must_not_fail || failures >= memory.attempts_max);
+        let falls_back = W::Control::FALLS_BACK && failures >= memory.attempts_max;
+        let is_irrevocable = W::Control::IS_IRREVOCABLE && must_not_fail || falls_back;
         // Dropped last, also by a panic: the next one begins when all locks are released.
         let _ticket = is_irrevocable.then(|| {
             desk.counts.irrevocable.add_one();
             memory.ticket.take(&memory.host, &memory.room, desk.slot)
         });
+        wait_to_begin::<W>(desk);
         let attempt = Attempt::begin(memory, desk, is_irrevocable);
         let answer = body.call(desk);
         let conflict = match desk.cause() {
@@ -281,7 +283,7 @@ fn run<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         attempt.end(Ending::Restart(conflict));
         desk.counts.conflicts[conflict.index()].add_one();
         failures = failures.saturating_add(1);
-        step_back(memory, conflict, failures);
+        step_back(&memory.host, conflict, failures);
     }
 }
 
@@ -368,7 +370,7 @@ impl<W: World> std::fmt::Debug for Session<W> {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::{Dcotl, DcotlSf, Dctl, DctlSf, Global, TVar, TinyStm, Tl2Gv4, Tl2Gv5};
+    use crate::{Dcotl, DcotlSf, Dctl, DctlSf, Global, TVar, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// A transaction that has written what it has read, and then waits, sleeps: what it undoes is no change.
@@ -404,5 +406,6 @@ mod tests {
         whoever_waits_sleeps_whatever_it_has_written::<Global<Tl2Gv4>>();
         whoever_waits_sleeps_whatever_it_has_written::<Global<Tl2Gv5>>();
         whoever_waits_sleeps_whatever_it_has_written::<Global<TinyStm>>();
+        whoever_waits_sleeps_whatever_it_has_written::<Global<TwoPlSf>>();
     }
 }

@@ -15,13 +15,21 @@
 //!
 //! Handles are neither `Send` nor `Sync`.
 //!
-//! What it does not do: a handle decides nothing; it asks the control, and where that says *busy*, asks again.
+//! # Waiting in the midst of an attempt
+//!
+//! Where a control says *busy*, it is asked again: some turns, and then the attempt ends; an irrevocable one asks for as
+//! long as it takes. Where it says *wait*, it is asked some turns, in which most are over for whom it waits, and then
+//! the thread sleeps. The order that loses no wake-up is that of the waiting room: it *registers, then asks once more, and the
+//! rule marks what it looked at*; and whoever lets go finds the mark.
+//!
+//! What it does not do: a handle decides nothing; it asks the control.
 
 use crate::control::{Conflict, Control};
 use crate::desk::{Cause, Desk};
 use crate::world::{Global, World};
-use noonmark_core::{Host, Step};
+use noonmark_core::{Host, Step, WaitFor, WaitingRoom};
 use std::marker::PhantomData;
+use std::task::Poll;
 
 /// An operation cannot go on: the transaction must be run again, or waits. Hand it on, with `?`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +46,10 @@ impl std::error::Error for Interrupted {}
 
 /// How often a speculative attempt asks again where a control says *busy*.
 const BUSY_TURNS: u32 = 128;
+
+/// How often an attempt asks again where a control says *wait*, before it sleeps. The model checkers have better things to
+/// do than to spin.
+const WAIT_TURNS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 256 };
 
 /// Neither `Send` nor `Sync`, and no longer or shorter than it says.
 type Marker<'tx, 'env, W> = PhantomData<(*mut (), &'tx mut &'tx (), &'env mut &'env (), W)>;
@@ -237,43 +249,91 @@ impl<'tx, W: World> Tx<'tx, '_, W> {
 #[inline(always)]
 pub(crate) fn settle<W: World, R>(
     desk: &Desk<W::Control>,
+    ask: impl FnMut() -> Step<R, Conflict>,
+) -> Result<R, Interrupted> {
+    settle_at(desk, ask, || {
+        let memory = W::memory();
+        (&memory.host, &memory.room)
+    })
+}
+
+/// As [`settle`], of whatever has this host and this waiting room, which are wanted only if there is something to wait for.
+#[inline(always)]
+pub(crate) fn settle_at<'a, C: Control, H: Host, R>(
+    desk: &Desk<C>,
     mut ask: impl FnMut() -> Step<R, Conflict>,
+    place: impl FnOnce() -> (&'a H, &'a WaitingRoom),
 ) -> Result<R, Interrupted> {
     match ask() {
         Step::Ready(granted) => Ok(granted),
-        Step::Busy(_) => ask_again::<W, R>(desk, ask),
-        Step::Wait(_, conflict) | Step::Abort(conflict) => Err(interrupted::<W>(desk, conflict)),
+        Step::Busy(_) | Step::Wait(..) => {
+            let (host, room) = place();
+            ask_again(host, room, desk, ask)
+        }
+        Step::Abort(conflict) => Err(interrupted(desk, conflict)),
     }
 }
 
 #[cold]
-fn interrupted<W: World>(desk: &Desk<W::Control>, conflict: Conflict) -> Interrupted {
+fn interrupted<C: Control>(desk: &Desk<C>, conflict: Conflict) -> Interrupted {
     desk.interrupt(Cause::Conflict(conflict));
     Interrupted(())
 }
 
-/// Somebody is about to let go. An irrevocable attempt waits as long as it takes.
+/// Somebody is about to let go, or must be waited for.
 #[cold]
-fn ask_again<W: World, R>(
-    desk: &Desk<W::Control>,
+fn ask_again<C: Control, R>(
+    host: &impl Host,
+    room: &WaitingRoom,
+    desk: &Desk<C>,
     mut ask: impl FnMut() -> Step<R, Conflict>,
 ) -> Result<R, Interrupted> {
-    let host = &W::memory().host;
     let mut turn = 0;
     loop {
-        match ask() {
+        let answer = match ask() {
+            Step::Wait(on, _) if turn >= WAIT_TURNS => sleep(host, room, desk, on, &mut ask),
+            answer => answer,
+        };
+        match answer {
             Step::Ready(granted) => return Ok(granted),
-            Step::Busy(conflict) if turn >= BUSY_TURNS && !desk.is_irrevocable() => {
-                return Err(interrupted::<W>(desk, conflict));
+            Step::Busy(conflict) if turn >= BUSY_TURNS && !C::IS_PATIENT && !desk.is_irrevocable() => {
+                return Err(interrupted(desk, conflict));
             }
-            Step::Busy(_) => {}
-            Step::Wait(_, conflict) | Step::Abort(conflict) => {
-                return Err(interrupted::<W>(desk, conflict));
-            }
+            Step::Busy(_) | Step::Wait(..) => {}
+            Step::Abort(conflict) => return Err(interrupted(desk, conflict)),
         }
         host.spin(turn);
-        turn = turn.wrapping_add(1);
+        turn = turn.saturating_add(1);
     }
+}
+
+/// Sleeps until the answer is another one.
+fn sleep<C: Control, R>(
+    host: &impl Host,
+    room: &WaitingRoom,
+    desk: &Desk<C>,
+    on: WaitFor,
+    mut ask: impl FnMut() -> Step<R, Conflict>,
+) -> Step<R, Conflict> {
+    desk.set_goes_to_sleep(true);
+    let answer = host.block_on(None, |waker| {
+        room.register(on, desk.slot, waker);
+        match ask() {
+            Step::Wait(still_on, _) if still_on == on => Poll::Pending,
+            answer => Poll::Ready(answer),
+        }
+    });
+    desk.set_goes_to_sleep(false);
+    room.leave(on, desk.slot);
+    // Without a deadline there is an answer.
+    answer.unwrap_or_else(ask)
+}
+
+/// Waits until the next attempt may begin.
+#[inline(always)]
+pub(crate) fn wait_to_begin<W: World>(desk: &Desk<W::Control>) {
+    // No rule says that an attempt may never begin.
+    let _ = settle::<W, ()>(desk, || W::Control::may_begin(desk));
 }
 
 /// Reads what a lock guards.

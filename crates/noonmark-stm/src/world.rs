@@ -7,9 +7,10 @@
 //!
 //! What it does not do: worlds cannot be made at run time.
 
-use crate::control::Control;
 use crate::control::tinystm::TinyStm;
 use crate::control::tl2::{Tl2Gv4, Tl2Gv5};
+use crate::control::two_pl_sf::TwoPlSf;
+use crate::control::{Control, Opaque};
 use crate::control::{dcotl::Dcotl, dcotl_sf::DcotlSf, dctl::Dctl, dctl_sf::DctlSf};
 use crate::memory::Memory;
 use crate::place::{Own, Place};
@@ -25,7 +26,7 @@ use std::marker::PhantomData;
 /// [`World::memory`] answers the same memory as long as any variable of this world exists.
 pub unsafe trait World: Sized + Send + Sync + 'static {
     /// The concurrency control.
-    type Control: Control;
+    type Control: Opaque;
     /// Who runs the transactions.
     type Host: Host;
     /// Where locks live.
@@ -75,6 +76,7 @@ pub trait StarvationFree: Control {}
 
 impl StarvationFree for DctlSf {}
 impl StarvationFree for DcotlSf {}
+impl StarvationFree for TwoPlSf {}
 
 /// The world that is there from the start, one for each control.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +139,7 @@ macro_rules! global {
     )* };
 }
 
-global!(Dctl, Dcotl, DctlSf, DcotlSf, Tl2Gv4, Tl2Gv5, TinyStm);
+global!(Dctl, Dcotl, DctlSf, DcotlSf, Tl2Gv4, Tl2Gv5, TinyStm, TwoPlSf);
 
 /// Runs a transaction, again and again until it commits.
 ///

@@ -5,6 +5,7 @@ mod support;
 
 use noonmark_stm::{Interrupted, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::{for_each_control, for_each_control as for_each_deferred_control};
 
 type TVar<T, W> = noonmark_stm::TVar<T, W>;
@@ -69,20 +70,30 @@ fn a_panic_undoes_and_goes_on<W: World>() {
 
 fn an_interruption_that_is_kept_back_commits_nothing<W: World>() {
     let (var, other) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
-    let mut attempts = 0;
-    W::atomically(|tx| {
-        attempts += 1;
-        var.set(tx, attempts)?;
-        if attempts < 3 {
-            // Called off, and the closure does as if nothing were.
-            let _: Result<(), Interrupted> = tx.or_else(|tx| tx.retry(), |tx| tx.retry());
-            other.get(tx)?;
-            // Somebody must change what was read, or this would sleep for ever.
-            std::thread::scope(|scope| {
-                scope.spawn(|| other.store(attempts));
-            });
-        }
-        Ok(())
+    let (mut attempts, is_over) = (0, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // Somebody must change what was read, or the transaction would sleep for ever.
+        scope.spawn(|| {
+            for value in 1.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                other.store(value);
+            }
+        });
+        W::atomically(|tx| {
+            if attempts < 2 {
+                other.get(tx)?;
+            }
+            var.set(tx, attempts + 1)?;
+            attempts += 1;
+            if attempts < 3 {
+                // Called off, and the closure does as if nothing were.
+                let _: Result<(), Interrupted> = tx.or_else(|tx| tx.retry(), |tx| tx.retry());
+            }
+            Ok(())
+        });
+        is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!((attempts, var.load()), (3, 3));
 }
@@ -137,7 +148,7 @@ fn one_thread_advances_nothing<W: World>() {
 }
 
 for_each_control! {
-    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dctl, dcotl_sf, tinystm]:
+    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm, two_pl_sf] in table [dctl, dcotl_sf, tinystm, two_pl_sf]:
     reads_its_own_writes,
     an_error_undoes_and_comes_out,
     a_panic_undoes_and_goes_on,

@@ -10,8 +10,8 @@
 
 #![cfg(shuttle)]
 
-use noonmark_stm::{Bug, Control, Dcotl, DcotlSf, Dctl, DctlSf, InTable, Interrupted, Memory, Own, Place};
-use noonmark_stm::{Settings, Threads, TinyStm, Tl2Gv4, Tl2Gv5, World};
+use noonmark_stm::{Bug, Dcotl, DcotlSf, Dctl, DctlSf, InTable, Interrupted, Memory, Opaque, Own, Place};
+use noonmark_stm::{Settings, Threads, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::marker::PhantomData;
@@ -30,7 +30,7 @@ std::thread_local! {
 
 // SAFETY: set before a schedule begins, and kept to its end, when no variable is left: `on_schedules` sees to it. Each test is
 // a thread of the system, and uses one world.
-unsafe impl<C: Control, P: Place> World for Fresh<C, P> {
+unsafe impl<C: Opaque, P: Place> World for Fresh<C, P> {
     type Control = C;
     type Host = Threads;
     type Place = P;
@@ -273,6 +273,7 @@ on_schedules! {
     tl2_gv4: Tl2Gv4, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
     tl2_gv5: Tl2Gv5, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
     tinystm: TinyStm, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    two_pl_sf: TwoPlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable];
     dctl_sf: DctlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable];
     dcotl_sf: DcotlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable];
 }
@@ -288,4 +289,11 @@ fn planted_bugs_are_found() {
     assert!(found(Bug::UndoKeepsTime, what_is_called_off::<Here>));
     assert!(found(Bug::AlwaysConsistent, updates_and_views::<Here>));
     assert!(found(Bug::SkipWakes, waiting::<Here>));
+    type Locking = Fresh<TwoPlSf, Own>;
+    let found = |bug, test: fn()| !holds_on::<Locking>(20 * SCHEDULES, Some(bug), test);
+    assert!(found(Bug::SkipPostValidation, updates_and_views::<Locking>));
+    assert!(found(Bug::SkipReaders, updates_and_views::<Locking>));
+    assert!(found(Bug::DrawInSilence, write_skew::<Locking>));
+    assert!(found(Bug::CommitKeepsTime, waiting::<Locking>));
+    assert!(found(Bug::SkipWakes, waiting::<Locking>));
 }

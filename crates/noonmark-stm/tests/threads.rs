@@ -258,7 +258,7 @@ where
 }
 
 for_each_control! {
-    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dctl, dcotl_sf, tinystm]:
+    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm, two_pl_sf] in table [dctl, dcotl_sf, tinystm, two_pl_sf]:
     no_attempt_ever_sees_two_that_differ,
     a_value_of_many_words_is_never_torn,
     write_skew_is_refused,
@@ -281,7 +281,7 @@ mod starvation_free {
     use super::*;
 
     for_each_starvation_free_control! {
-        [dctl_sf, dcotl_sf] in table [dcotl_sf]:
+        [dctl_sf, dcotl_sf, two_pl_sf] in table [dcotl_sf]:
         a_long_transaction_commits_in_time,
         an_irrevocable_transaction_runs_once,
     }

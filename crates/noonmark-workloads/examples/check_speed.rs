@@ -109,8 +109,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writeln!(out, "{kind:?}: {} MB read in {read_s:.2} s", lines.len() / 1_000_000)?;
         for (name, options) in [
             ("serializable", Options::default()),
-            ("session order", Options { session: true, strict: false }),
-            ("strict order", Options { session: true, strict: true }),
+            ("session order", Options { session: true, ..Options::default() }),
+            ("strict order", Options { session: true, strict: true, ..Options::default() }),
         ] {
             let began = Instant::now();
             let report = check(&history, &options);

@@ -36,7 +36,7 @@ pub(crate) fn of(
         }
     };
     let history = history.map_err(|error| unread(&error))?;
-    let report = check::check(&history, &check::Options { session: true, strict });
+    let report = check::check(&history, &check::Options { session: true, strict, ..Default::default() });
     let order = if strict { "real time" } else { "each session" };
     let counts = format!("{} committed, {} failed", report.ok, report.fail);
     let verdict = match report.verdict {

@@ -47,7 +47,9 @@ fn is_proved(spec: &Spec, name: &str) {
     let proved = report.consistency.iter().any(|words| words.contains("an order was found"));
     assert!(proved, "{spec:?}: {:?}", report.consistency);
     // The program judges the file by itself.
-    let verdict = check(&history, &Options { session: true, strict: spec.protocol.is_strict() }).verdict;
+    let verdict =
+        check(&history, &Options { session: true, strict: spec.protocol.is_strict(), ..Options::default() })
+            .verdict;
     assert_eq!(verdict, Verdict::Proved, "{spec:?}");
     let transactions = history.transactions().len() as u64;
     assert!(transactions >= spec.length.transactions.unwrap(), "{transactions}");

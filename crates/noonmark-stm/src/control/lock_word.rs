@@ -225,7 +225,8 @@ impl Lock {
     #[inline(always)]
     pub fn release(held: Held, time: u64, slot: SlotId, shared: bool) {
         let next = LockWord::unlocked(time, slot);
-        // Release: the values come before. A word that others may change in the meantime is changed in one step,
+        // Release: the values come before. (So they do by the fence that whoever commits or undoes has passed; this
+        // does not rely on it.) A word that others may change in the meantime is changed in one step,
         // and only in its holder's own fields: all but the read bit, which is in neither operand.
         if shared {
             held.lock.0.fetch_sub(held.word.0.wrapping_sub(next.0), Ordering::Release);

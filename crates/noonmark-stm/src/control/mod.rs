@@ -1,8 +1,8 @@
 //! Concurrency controls: the rules of reading, writing and committing, one file each.
 //!
 //! A [`Control`] knows locks, the clock and what an attempt has logged; it knows no values, no variables and no
-//! host. Its rules look at one lock and answer a [`Step`]: granted, *busy* (ask again soon), or a [`Conflict`] to
-//! abort with. They never wait. What is common to all of them is done by others: values are written in place and
+//! host. Its rules look at one lock and answer a [`Step`]: granted, *busy* (ask again soon), *wait* (until somebody has
+//! let go), or a [`Conflict`] to abort with. They never wait. What is common to all of them is done by others: values are written in place and
 //! undone from a log ([`crate::desk`]), memory is reclaimed by epochs, and the driver ([`crate::run`]) repeats.
 //!
 //! All write in place, under a lock taken when the write is made, and none defers its writes to the commit: the
@@ -20,10 +20,16 @@ pub mod dctl;
 pub mod dctl_sf;
 pub mod deferred;
 pub mod lock_word;
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod plays;
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod starving;
+pub mod tictoc;
 pub mod tinystm;
 pub mod tl2;
+pub mod two_pl_sf;
 pub mod versioned;
 
 use crate::desk::Desk;
@@ -82,12 +88,24 @@ pub enum Ending {
 /// | [`Tl2Gv4`](crate::Tl2Gv4) | `tl2.rs` | yes | no | by a commit that writes, or by one at the same time |
 /// | [`Tl2Gv5`](crate::Tl2Gv5) | `tl2.rs` | yes | no | by an attempt that meets a value of the next time |
 /// | [`TinyStm`](crate::TinyStm) | `tinystm.rs` | yes | no | by a commit that writes |
+/// | [`TwoPlSf`](crate::TwoPlSf) | `two_pl_sf.rs` | yes | yes | by a transaction that meets its first conflict |
+/// | [`TicToc`](crate::TicToc) | `tictoc.rs` | **no**: for [`TFixed`](crate::TFixed) only | no | there is none |
 pub trait Control: Sized + Send + Sync + 'static {
     /// Its name, as the paper writes it.
     const NAME: &'static str;
 
     /// Whether it knows irrevocable attempts.
     const IS_IRREVOCABLE: bool;
+
+    /// Whether a transaction that has failed too often is made irrevocable.
+    #[doc(hidden)]
+    const FALLS_BACK: bool = Self::IS_IRREVOCABLE;
+    /// Whether *busy* is asked again for as long as it takes.
+    #[doc(hidden)]
+    const IS_PATIENT: bool = false;
+    /// How many slots it knows.
+    #[doc(hidden)]
+    const SLOTS_MAX: usize = lock_word::SLOTS_MAX;
 
     /// What lies beside an object, or in the table of locks. New: never written.
     #[doc(hidden)]
@@ -104,6 +122,13 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// What it logs of a lock.
     #[doc(hidden)]
     type Held: Copy;
+
+    /// Whether the next attempt may begin. Asked before each, outside of any, until it may.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn may_begin(_: &Desk<Self>) -> Step<(), Conflict> {
+        Step::Ready(())
+    }
 
     /// An attempt begins. A sequentially consistent fence comes after this and before its first read.
     #[doc(hidden)]
@@ -122,6 +147,13 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// Gets the right to write what `lock` guards, until the attempt ends.
     #[doc(hidden)]
     fn write(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict>;
+
+    /// Does what has been read so far belong together, without a write yet? Under an opaque control it always does.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn confirm(_: &Desk<Self>) -> Result<(), Conflict> {
+        Ok(())
+    }
 
     /// All is written: may it commit? Asked once.
     #[doc(hidden)]
@@ -144,3 +176,11 @@ pub trait Control: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn time(shared: &Self::Shared) -> u64;
 }
+
+/// A control under which whatever an attempt has read belongs together at any moment, also if nothing comes of the attempt: what
+/// closures, nodes and maps need.
+pub trait Opaque: Control {}
+
+impl<V: deferred::Variant> Opaque for V {}
+impl<R: versioned::Rival> Opaque for versioned::Versioned<R> {}
+impl Opaque for two_pl_sf::TwoPlSf {}

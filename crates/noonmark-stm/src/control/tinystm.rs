@@ -7,9 +7,8 @@
 //! of TinySTM's *incarnation number*, which has bits of its own in the word: a reader finds that the word has changed,
 //! and the clock is advanced only if it shows less.
 //!
-//! `ORec` (Zardoshti et al., SPAA 2019) in its eager form is the same algorithm: locks taken and values written when the write
-//! is made, undo log, the time moved on when a newer value is met. It differs in what surrounds it (how C++ is
-//! instrumented, who waits for whom after many failures), so it has no file of its own.
+//! `ORec` (Zardoshti et al., TACO 2019) in its eager form is the same algorithm, down to what an undoing leaves; so it has no
+//! file of its own (`docs/decisions/0021`).
 //!
 //! What it does not do: see [`super::versioned`], which has the rest.
 

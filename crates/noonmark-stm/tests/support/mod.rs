@@ -52,6 +52,9 @@ macro_rules! control {
     (tinystm) => {
         noonmark_stm::TinyStm
     };
+    (two_pl_sf) => {
+        noonmark_stm::TwoPlSf
+    };
 }
 
 pub(crate) use {control, for_each_control};

@@ -74,11 +74,11 @@ pub(super) struct Accesses<'h> {
     pub(super) history: &'h History,
     /// The key of each number, in order.
     pub(super) keys: Vec<Key>,
-    /// Of transactions that did not abort; sorted by key, then transaction.
+    /// Of transactions that did not abort, or of all; sorted by key, then transaction.
     pub(super) reads: Vec<Read>,
     /// Of all transactions; sorted by key, then transaction, then step.
     pub(super) writes: Vec<Write>,
-    /// Of transactions that did not abort.
+    /// Of the same.
     pub(super) internal: Vec<Internal<'h>>,
     /// Places in `reads` by transaction, and where those of each transaction begin.
     reads_by_transaction: Vec<u32>,
@@ -107,8 +107,14 @@ struct Local {
 
 impl<'h> Accesses<'h> {
     pub(super) fn new(history: &'h History) -> Self {
+        Self::of(history, false)
+    }
+
+    /// Those of aborted attempts, too, if asked: where it is known what they read.
+    pub(super) fn of(history: &'h History, with_aborted: bool) -> Self {
         let keys = all_keys(history);
         let mut walk = Walk::new(history, &keys);
+        walk.with_aborted = with_aborted;
         for number in 0..history.transactions().len() as u32 {
             walk.transaction(number);
         }
@@ -244,6 +250,8 @@ struct Walk<'h, 'k> {
     locals: Vec<Local>,
     reads: Vec<Read>,
     writes: Vec<Write>,
+    /// Whether the reads of aborted attempts are looked at.
+    with_aborted: bool,
     /// For each key the last scan that found it, by a number of the scan's own.
     found_in: Vec<u32>,
     scans: u32,
@@ -276,6 +284,7 @@ impl<'h, 'k> Walk<'h, 'k> {
             locals: vec![fresh; keys.len()],
             reads: Vec::new(),
             writes: Vec::new(),
+            with_aborted: false,
             found_in: vec![0; keys.len()],
             scans: 0,
         }
@@ -284,7 +293,7 @@ impl<'h, 'k> Walk<'h, 'k> {
     fn transaction(&mut self, number: u32) {
         let transaction = &self.history.transactions()[number as usize];
         for (place, op) in (0..).zip(&transaction.ops) {
-            let reads_count = transaction.outcome != Outcome::Fail;
+            let reads_count = self.with_aborted || transaction.outcome != Outcome::Fail;
             match op {
                 MicroOp::Append { key, value } => {
                     let key = self.numbers[key];
@@ -300,7 +309,7 @@ impl<'h, 'k> Walk<'h, 'k> {
                     let key = self.numbers[key];
                     self.read_list(number, key, place, list);
                 }
-                // In an unknown outcome `null` is no read.
+                // In an aborted attempt, or an unknown outcome, `null` is no read.
                 MicroOp::ReadRegister { key, value }
                     if reads_count && (value.is_some() || transaction.outcome == Outcome::Ok) =>
                 {

@@ -22,7 +22,7 @@
 //! Committed transactions count. One of unknown outcome counts if a transaction that counts
 //! read something it wrote; if none did, leaving it out of the serial order is always right. An
 //! aborted one counts only as what must not have been read. The reads of aborted transactions
-//! are kept in the history but not judged.
+//! are judged where opacity is asked (see `opacity.rs`).
 //!
 //! # Soundness and completeness
 //!
@@ -48,7 +48,7 @@
 //!
 //! # What this does not do
 //!
-//! It does not judge what aborted attempts saw (opacity), nor search all orders of registers
+//! It does not search all orders of registers
 //! that were written without being read, and it does not read parts of a history: all of it is
 //! in memory.
 
@@ -57,6 +57,7 @@ mod cycle;
 mod graph;
 mod lists;
 mod lives;
+mod opacity;
 mod order;
 mod reach;
 mod registers;
@@ -81,13 +82,32 @@ pub struct Options {
     pub session: bool,
     /// The serial order keeps to real time; this includes the order of each process.
     pub strict: bool,
+    /// The history is opaque: aborted attempts, too, saw what there was at one moment of their time. This includes
+    /// strictness.
+    pub opaque: bool,
 }
 
 /// Decides whether `history` is serializable, in the order that `options` ask.
 #[must_use]
 pub fn check(history: &History, options: &Options) -> Report {
-    let options = Options { session: options.session || options.strict, ..*options };
+    let strict = options.strict || options.opaque;
+    let options = Options { session: options.session || strict, strict, ..*options };
     let mut findings = Findings::default();
+    if !options.opaque {
+        return judge(history, options, findings);
+    }
+    let attempts = opacity::as_readers(history, &mut findings);
+    let count = |outcome| history.transactions().iter().filter(|t| t.outcome == outcome).count();
+    Report {
+        transactions: history.transactions().len(),
+        ok: count(Outcome::Ok),
+        fail: count(Outcome::Fail),
+        ..judge(&attempts, options, findings)
+    }
+}
+
+/// As [`check`], with what has been found already.
+fn judge(history: &History, options: Options, mut findings: Findings) -> Report {
     let accesses = Accesses::new(history);
     let committed = committed(&accesses);
     let transactions = committed.len() as u32;

@@ -213,6 +213,7 @@ impl fmt::Display for Report {
             )?;
         }
         let property = match self.options {
+            Options { opaque: true, .. } => "opaque",
             Options { strict: true, .. } => "strictly serializable",
             Options { session: true, .. } => "serializable in session order",
             Options { .. } => "serializable",

@@ -261,6 +261,11 @@ impl History {
         &self.transactions
     }
 
+    /// The same model with other transactions, which agree with it.
+    pub(crate) fn with(&self, transactions: Vec<Transaction>) -> Self {
+        History { model: self.model, transactions }
+    }
+
     /// Reads a whole history, to be checked.
     ///
     /// # Errors

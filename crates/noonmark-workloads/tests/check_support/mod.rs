@@ -97,9 +97,10 @@ pub fn script(text: &str) -> Vec<Txn> {
         .collect()
 }
 
-pub const PLAIN: Options = Options { session: false, strict: false };
-pub const SESSION: Options = Options { session: true, strict: false };
-pub const STRICT: Options = Options { session: false, strict: true };
+pub const PLAIN: Options = Options { session: false, strict: false, opaque: false };
+pub const SESSION: Options = Options { session: true, strict: false, opaque: false };
+pub const STRICT: Options = Options { session: false, strict: true, opaque: false };
+pub const OPAQUE: Options = Options { session: false, strict: false, opaque: true };
 
 pub fn report(text: &str, options: Options) -> Report {
     check(&history(&script(text)), &options)
