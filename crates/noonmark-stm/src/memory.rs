@@ -124,7 +124,7 @@ impl<W: World> Memory<W> {
         });
         let desks = (0..slots)
             .filter_map(SlotId::new)
-            .map(|slot| CachePadded(Desk::new(slot, common.clone())))
+            .map(|slot| CachePadded(Desk::new(slot, common.clone()).with_seed(host.seed())))
             .collect();
         Memory {
             host,

@@ -1,7 +1,7 @@
 //! Nodes: what linked structures are made of, allocated and freed inside transactions.
 //!
-//! A node is a struct of one's own behind one lock: [`TField`]s and [`TLink`]s, which change, and whatever else, which does
-//! not (a key, say). A [`TRef`] refers to a node for as long as the transaction lasts; a [`TRoot`] is where a structure
+//! A node is a struct of one's own behind one lock: [`TField`]s, [`TBox`]es and [`TLink`]s, which change, and whatever else,
+//! which does not (a key, say). A [`TRef`] refers to a node for as long as the transaction lasts; a [`TRoot`] is where a structure
 //! begins. Reading a link gives a `TRef`, by which the next node is read.
 //!
 //! ```
@@ -64,6 +64,7 @@
 //!
 //! What it does not do: it owns nothing. A structure frees its nodes when it is dropped ([`TRoot::free_all`]), or leaks them.
 
+use crate::cell::TBox;
 use crate::control::Control;
 use crate::desk::Block;
 use crate::place::Place;
@@ -83,6 +84,9 @@ struct Node<N, W: World> {
 
 /// An address as it lies in a link: 0 for none.
 type Address = usize;
+
+/// In place of an address: leads nowhere yet. Nothing is allocated there.
+const UNSET: Address = 1;
 
 /// A plain value in a node.
 #[derive(Debug)]
@@ -104,7 +108,7 @@ impl<T: Plain> TField<T> {
 /// A link from a node to another one of the same kind, or to none.
 #[repr(transparent)]
 pub struct TLink<N, W: World = Global> {
-    /// Zero, or the address of a `Node<N, W>` that was made by [`TRef::alloc`].
+    /// Zero, [`UNSET`], or the address of a `Node<N, W>` that was made by [`TRef::alloc`].
     address: <Address as Plain>::Cells,
     leads_to: PhantomData<fn() -> (N, W)>,
 }
@@ -137,9 +141,12 @@ fn address_of<N, W: World>(node: Option<TRef<'_, N, W>>) -> Address {
 /// The read stood, in an attempt that lasts for `'tx`: see the module's page.
 #[inline(always)]
 unsafe fn node_at<'tx, N, W: World>(address: Address) -> Option<TRef<'tx, N, W>> {
-    let pointer = NonNull::new(std::ptr::with_exposed_provenance_mut::<Node<N, W>>(address))?;
+    if address <= UNSET {
+        return None;
+    }
+    let node = std::ptr::with_exposed_provenance::<Node<N, W>>(address);
     // SAFETY: promised by the caller: it is a node, and not freed before the attempt ends. It is only ever shared.
-    Some(TRef { node: unsafe { pointer.as_ref() } })
+    Some(TRef { node: unsafe { &*node } })
 }
 
 /// A reference to a node, for as long as the transaction lasts.
@@ -181,6 +188,9 @@ impl<N, W: World> std::ops::Deref for TRef<'_, N, W> {
 }
 
 impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
+    /// What a node takes, its lock included.
+    pub(crate) const BYTES: usize = size_of::<Node<N, W>>();
+
     /// A new node, which goes away if the attempt does not commit. If it does, whoever has linked it sees to its
     /// being freed some day.
     #[inline]
@@ -260,6 +270,33 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         Ok(())
     }
 
+    /// What is in one of its boxes, by reference.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    #[inline(always)]
+    pub fn read<X: Reads<'tx, W>, T: Send + Sync + 'static>(
+        self,
+        tx: X,
+        of: impl for<'n> FnOnce(&'n N) -> &'n TBox<T>,
+    ) -> Result<&'tx T, Interrupted> {
+        self.part(of).read::<W, X>(tx, self.lock(&tx.desk().common.table))
+    }
+
+    /// Puts something else into one of its boxes.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    #[inline]
+    pub fn put<X: Writes<'tx, W>, T: Send + Sync + 'static>(
+        self,
+        tx: X,
+        of: impl for<'n> FnOnce(&'n N) -> &'n TBox<T>,
+        value: T,
+    ) -> Result<(), Interrupted> {
+        self.part(of).set::<W, X>(tx, self.lock(&tx.desk().common.table), value)
+    }
+
     /// Where one of its links leads.
     ///
     /// # Errors
@@ -322,6 +359,18 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
         TRoot { header: Default::default(), link: TLink::none() }
     }
 
+    /// Of a structure that is not there yet: it leads nowhere, and can tell that from being empty.
+    pub(crate) fn unset() -> Self {
+        let link = TLink { address: Address::cells(UNSET.into_words()), leads_to: PhantomData };
+        TRoot { header: Default::default(), link }
+    }
+
+    /// Whether it leads somewhere, if it is set, at a glance: nothing follows from it for a transaction.
+    pub(crate) fn glance(&self) -> Option<bool> {
+        let address = Address::from_words(Address::load(&self.link.address));
+        (address != UNSET).then_some(address != 0)
+    }
+
     #[inline(always)]
     fn lock<'tx>(
         &'tx self,
@@ -336,10 +385,28 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
     /// [`Interrupted`]: hand it on.
     #[inline(always)]
     pub fn get<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<Option<TRef<'tx, N, W>>, Interrupted> {
-        let lock = self.lock(&tx.desk().common.table);
-        let words = read::<W, X, _>(tx, lock, || Address::load(&self.link.address))?;
         // SAFETY: the read stood.
-        Ok(unsafe { node_at(Address::from_words(words)) })
+        Ok(unsafe { node_at(self.address(tx)?) })
+    }
+
+    /// The first node, or none, if it is set.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    #[inline(always)]
+    pub(crate) fn get_if_set<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+    ) -> Result<Option<Option<TRef<'tx, N, W>>>, Interrupted> {
+        let address = self.address(tx)?;
+        // SAFETY: the read stood.
+        Ok((address != UNSET).then(|| unsafe { node_at(address) }))
+    }
+
+    #[inline(always)]
+    fn address<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<Address, Interrupted> {
+        let lock = self.lock(&tx.desk().common.table);
+        Ok(Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&self.link.address))?))
     }
 
     /// Makes it another one, or none.
@@ -367,7 +434,7 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
         fn take<N, W: World>(link: &mut TLink<N, W>) -> Option<NonNull<Node<N, W>>> {
             let address = Address::from_words(Address::load(&link.address));
             link.address = Address::cells(0usize.into_words());
-            NonNull::new(std::ptr::with_exposed_provenance_mut(address))
+            if address <= UNSET { None } else { NonNull::new(std::ptr::with_exposed_provenance_mut(address)) }
         }
         let mut found: Vec<_> = take(&mut self.link).into_iter().collect();
         while let Some(node) = found.pop() {
