@@ -28,8 +28,9 @@
 //! 5. `desk.rs`: what an attempt logs, and how it is undone; memory that it allocates and frees.
 //! 6. `control/`: the concurrency controls. `lock_word.rs` and `deferred.rs` first: they are the paper's algorithms.
 //! 7. `cell.rs`, `node.rs`: values and structures on the heap.
-//! 8. `map/`: maps.
-//! 9. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
+//! 8. `map/`: maps. `mod.rs` has their vocabulary, `tree.rs` and `ravl.rs` the one to begin with.
+//! 9. `queue.rs`, `owned.rs`, `counter.rs`: a queue, and data that is written by one thread each.
+//! 10. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
 //!
 //! # How it fits together
 //!
@@ -65,14 +66,17 @@
 
 mod cell;
 mod control;
+mod counter;
 mod desk;
 mod log;
 mod map;
 mod memory;
 mod node;
+mod owned;
 mod place;
 mod plain;
 mod planted;
+mod queue;
 mod run;
 mod ticket;
 mod transaction;
@@ -87,6 +91,7 @@ pub use control::dctl_sf::DctlSf;
 pub use control::tinystm::TinyStm;
 pub use control::tl2::{Tl2Gv4, Tl2Gv5};
 pub use control::{Conflict, Control};
+pub use counter::TCounter;
 pub use map::hash::{Buckets, Folding, THashMap};
 pub use map::ravl::{Ravl, TRavlMap};
 pub use map::tree::{Balance, Tree};
@@ -95,11 +100,13 @@ pub use map::{Iter, Key, Look, Ordered, Range, Structure, TMap};
 pub use memory::{Memory, Settings, Statistics};
 pub use node::{TField, TLink, TRef, TRoot};
 pub use noonmark_core::{Host, Threads};
+pub use owned::TOwned;
 pub use place::{InTable, Own, Place};
 pub use plain::{OneWord, Plain, PlainBy};
 #[doc(hidden)]
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
+pub use queue::TQueue;
 pub use run::Session;
 pub use transaction::{Interrupted, Irrevocable, Reads, Snapshot, Tx, Writes};
 pub use var::TVar;

@@ -156,6 +156,11 @@ impl<W: World> Memory<W> {
         sum
     }
 
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.count()
+    }
+
     /// A desk for the caller; waits until one is free.
     ///
     /// # Panics

@@ -18,7 +18,7 @@
 //! [`Value`] is plain and changes in place, or is [`Boxed`].
 //!
 //! What they do not do: none counts its entries as it goes, since a counter would make every two insertions conflict; so `len`
-//! goes through all of them. None iterates backwards.
+//! goes through all of them. (Keep a [`TCounter`](crate::TCounter) beside a map if you must know.) None iterates backwards.
 
 pub mod hash;
 pub mod ravl;
