@@ -131,6 +131,27 @@ impl<N, W: World> std::fmt::Debug for TLink<N, W> {
     }
 }
 
+/// Links of a node, as many as it is made with, in an allocation of their own. Its lock guards them all.
+pub(crate) struct TLinks<N, W: World>(Box<[TLink<N, W>]>);
+
+impl<N: Send + Sync + 'static, W: World> TLinks<N, W> {
+    /// So many, to no node.
+    pub(crate) fn none(count: usize) -> Self {
+        TLinks((0..count).map(|_| TLink::none()).collect())
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<N, W: World> std::fmt::Debug for TLinks<N, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TLinks").finish_non_exhaustive()
+    }
+}
+
 fn address_of<N, W: World>(node: Option<TRef<'_, N, W>>) -> Address {
     node.map_or(0, |node| std::ptr::from_ref(node.node).expose_provenance())
 }
@@ -307,9 +328,31 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         tx: X,
         of: impl for<'n> FnOnce(&'n N) -> &'n TLink<M, W>,
     ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
-        let cells = &self.part(of).address;
+        self.follow_part(tx, self.part(of))
+    }
+
+    /// Where the `index`th of its links leads.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    #[inline(always)]
+    pub(crate) fn follow_nth<X: Reads<'tx, W>, M: Send + Sync + 'static>(
+        self,
+        tx: X,
+        of: impl for<'n> FnOnce(&'n N) -> &'n TLinks<M, W>,
+        index: usize,
+    ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
+        self.follow_part(tx, &self.part(of).0[index])
+    }
+
+    #[inline(always)]
+    fn follow_part<X: Reads<'tx, W>, M: Send + Sync + 'static>(
+        self,
+        tx: X,
+        link: &'tx TLink<M, W>,
+    ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
         let lock = self.lock(&tx.desk().common.table);
-        let address = Address::from_words(read::<W, X, _>(tx, lock, || Address::load(cells))?);
+        let address = Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&link.address))?);
         // SAFETY: the read stood.
         Ok(unsafe { node_at(address) })
     }
@@ -325,10 +368,33 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         of: impl for<'n> FnOnce(&'n N) -> &'n TLink<M, W>,
         to: Option<TRef<'tx, M, W>>,
     ) -> Result<(), Interrupted> {
-        let cells = &self.part(of).address;
+        self.link_part(tx, self.part(of), to)
+    }
+
+    /// Makes the `index`th of its links lead elsewhere.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    pub(crate) fn link_nth<X: Writes<'tx, W>, M: Send + Sync + 'static>(
+        self,
+        tx: X,
+        of: impl for<'n> FnOnce(&'n N) -> &'n TLinks<M, W>,
+        index: usize,
+        to: Option<TRef<'tx, M, W>>,
+    ) -> Result<(), Interrupted> {
+        self.link_part(tx, &self.part(of).0[index], to)
+    }
+
+    #[inline(always)]
+    fn link_part<X: Writes<'tx, W>, M: Send + Sync + 'static>(
+        self,
+        tx: X,
+        link: &'tx TLink<M, W>,
+        to: Option<TRef<'tx, M, W>>,
+    ) -> Result<(), Interrupted> {
         let desk = tx.desk();
         lock_for_writing::<W, X>(tx, self.lock(&desk.common.table))?;
-        desk.store::<Address>(cells, address_of(to).into_words());
+        desk.store::<Address>(&link.address, address_of(to).into_words());
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ mod support;
 #[path = "support/numbers.rs"]
 mod numbers;
 
-use noonmark_stm::{Look, Structure, THashMap, TMap, TRavlMap, World};
+use noonmark_stm::{Look, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap, TZipMap, World};
 use numbers::Numbers;
 use std::collections::BTreeMap;
 use support::for_each_control;
@@ -157,6 +157,9 @@ macro_rules! on_each_map {
 
 on_each_map! {
     storm_on_a_ravl_map: TRavlMap::<u64, u64, W>::new_in();
+    storm_on_a_red_black_map: TRbMap::<u64, u64, W>::new_in();
+    storm_on_a_zip_map: TZipMap::<u64, u64, W>::new_in();
+    storm_on_a_skip_map: TSkipMap::<u64, u64, W>::new_in();
     storm_on_a_hash_map_that_grows: THashMap::<u64, u64, W>::new_in();
     storm_on_a_hash_map_with_long_chains: THashMap::<u64, u64, W>::with_buckets_in(32);
 }
@@ -165,11 +168,24 @@ fn moves_between_a_ravl_and_a_hash_map<W: World>() {
     moves::<W, _, _>(&TRavlMap::new_in(), &THashMap::<_, _, W>::new_in());
 }
 
+fn moves_between_a_red_black_and_a_zip_map<W: World>() {
+    moves::<W, _, _>(&TRbMap::new_in(), &TZipMap::new_in());
+}
+
+fn moves_between_a_skip_and_a_ravl_map<W: World>() {
+    moves::<W, _, _>(&TSkipMap::new_in(), &TRavlMap::new_in());
+}
+
 for_each_control! {
     [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dcotl_sf]:
     storm_on_a_ravl_map,
+    storm_on_a_red_black_map,
+    storm_on_a_zip_map,
+    storm_on_a_skip_map,
     storm_on_a_hash_map_that_grows,
     storm_on_a_hash_map_with_long_chains,
     moves_between_a_ravl_and_a_hash_map,
+    moves_between_a_red_black_and_a_zip_map,
+    moves_between_a_skip_and_a_ravl_map,
     a_map_grows_under_its_writers,
 }

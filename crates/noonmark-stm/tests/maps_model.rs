@@ -5,7 +5,8 @@
 mod numbers;
 
 use noonmark_stm::{
-    Boxed, Dcotl, Global, Interrupted, Look, Ordered, Structure, THashMap, TMap, TRavlMap, World,
+    Boxed, Dcotl, Global, Interrupted, Look, Ordered, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap,
+    TZipMap, World,
 };
 use numbers::Numbers;
 use proptest::collection::vec;
@@ -254,6 +255,21 @@ proptest! {
     }
 
     #[test]
+    fn a_red_black_map_does_what_a_btree_map_does(transactions in ordered()) {
+        compare_in_order(&TRbMap::new(), &transactions);
+    }
+
+    #[test]
+    fn a_zip_map_does_what_a_btree_map_does(transactions in ordered()) {
+        compare_in_order(&TZipMap::new(), &transactions);
+    }
+
+    #[test]
+    fn a_skip_map_does_what_a_btree_map_does(transactions in ordered()) {
+        compare_in_order(&TSkipMap::new(), &transactions);
+    }
+
+    #[test]
     fn a_hash_map_that_grows_does_what_a_btree_map_does(transactions in unordered()) {
         compare(&THashMap::<_, _>::new(), &transactions, on_model, on_map);
     }
@@ -287,10 +303,63 @@ fn a_ravl_map_is_flat() {
     assert!(height <= 18, "{height}: more than 1.44 times the logarithm of the insertions");
 }
 
+#[test]
+fn a_red_black_map_is_flat() {
+    let height = longest_way(&TRbMap::new());
+    assert!(height <= 24, "{height}: more than twice the logarithm of the entries");
+}
+
+#[test]
+fn a_zip_map_and_a_skip_map_are_flat_by_chance() {
+    let height = longest_way(&TZipMap::new());
+    assert!(height <= 60, "{height}: five times the logarithm of the entries");
+    let steps = longest_way(&TSkipMap::new());
+    assert!(steps <= 80, "{steps}: twelve for each level");
+}
+
+/// Storms of insertions and removals, more of the one and then of the other.
+fn stays_whole<S>(map: &TMap<S>, height_max: usize)
+where
+    S: Structure<Key = u64, Value = u64, World = Global> + Look<u64>,
+{
+    let (mut numbers, mut model) = (Numbers(3), Model::new());
+    let mut session = <Global as World>::session();
+    for phase in 0..6 {
+        for step in 0..4_000 {
+            let key = numbers.below(3_000);
+            let is_insertion = numbers.below(10) < if phase % 2 == 0 { 8 } else { 1 };
+            if is_insertion {
+                assert_eq!(session.atomically(|tx| map.insert(tx, key, step)), model.insert(key, step));
+            } else {
+                assert_eq!(session.atomically(|tx| map.remove(tx, &key)), model.remove(&key));
+            }
+            if step % 500 == 0 {
+                session.view(|tx| map.check(tx));
+            }
+        }
+        let (count, height) = session.view(|tx| map.check(tx));
+        assert_eq!(count, model.len());
+        assert!(height <= height_max, "{height} links to an entry, of {count}");
+    }
+}
+
+#[test]
+fn structures_stay_whole_in_storms() {
+    // 1.44 times the logarithm of the insertions; twice that of the entries; and by chance.
+    stays_whole(&TRavlMap::new(), 21);
+    stays_whole(&TRbMap::new(), 24);
+    stays_whole(&TZipMap::new(), 60);
+    stays_whole(&TSkipMap::new(), 80);
+    stays_whole(&THashMap::<_, _>::new(), 14);
+}
+
 /// What the docs say, for a key and a value of eight bytes each.
 #[test]
 fn an_entry_takes_as_many_bytes_as_the_docs_say() {
     assert_eq!(TRavlMap::<u64, u64>::ENTRY_BYTES, 48);
+    assert_eq!(TRbMap::<u64, u64>::ENTRY_BYTES, 48);
+    assert_eq!(TZipMap::<u64, u64>::ENTRY_BYTES, 48);
+    assert_eq!(TSkipMap::<u64, u64>::ENTRY_BYTES, 48);
     assert_eq!(THashMap::<u64, u64>::ENTRY_BYTES, 32);
     // Any control has a lock of a word.
     assert_eq!(TRavlMap::<u64, u64, Global<Dcotl>>::ENTRY_BYTES, 48);
@@ -322,6 +391,9 @@ fn a_map_has_about_as_many_buckets_as_entries() {
 #[test]
 fn an_empty_map_takes_little() {
     assert_eq!(size_of::<TRavlMap<u64, u64>>(), 16);
+    assert_eq!(size_of::<TRbMap<u64, u64>>(), 16);
+    assert_eq!(size_of::<TZipMap<u64, u64>>(), 16);
+    assert_eq!(size_of::<TSkipMap<u64, u64>>(), 328);
     assert_eq!(size_of::<THashMap<u64, u64>>(), 24);
 }
 

@@ -11,6 +11,9 @@
 //! |---|---|---|---|---|
 //! | [`THashMap`](crate::THashMap) | chains in buckets | 32 bytes, and 16 a bucket | no | one link |
 //! | [`TRavlMap`](crate::TRavlMap) | relaxed AVL tree | 48 bytes | yes | near the leaf |
+//! | [`TZipMap`](crate::TZipMap) | zip tree | 48 bytes | yes | near the leaf, as a rule |
+//! | [`TSkipMap`](crate::TSkipMap) | skip list | 48 bytes, and 8 or more for every fourth | yes | one or more links |
+//! | [`TRbMap`](crate::TRbMap) | red-black tree | 48 bytes | yes | up to the root, now and then |
 //!
 //! (What the allocator adds comes on top.)
 //!
@@ -22,8 +25,11 @@
 
 pub mod hash;
 pub mod ravl;
+pub mod rb;
+pub mod skip;
 pub mod tree;
 pub mod value;
+pub mod zip;
 
 use crate::node::TRef;
 use crate::transaction::{Interrupted, Reads, Writes};

@@ -167,6 +167,11 @@ impl<'tx, N: Branching, X: Writes<'tx, N::World>> Pen<'tx, N, X> {
         }
     }
 
+    /// Makes a link lead elsewhere, and locks nothing if it does already.
+    pub(super) fn lead(self, at: Option<Turn<'tx, N>>, to: Option<Ref<'tx, N>>) -> Answer<()> {
+        if self.follow(at)? == to { Ok(()) } else { self.set_link(at, to) }
+    }
+
     pub(super) fn set_mark<T: Plain>(self, node: Ref<'tx, N>, mark: T) -> Answer<()>
     where
         N: Branching<Mark = TField<T>>,
@@ -202,6 +207,11 @@ impl<'tx, N: Branching> Path<'tx, N> {
     }
 
     #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
     pub(super) fn get(&self, index: usize) -> Option<Turn<'tx, N>> {
         if index >= self.len {
             return None;
@@ -224,6 +234,16 @@ impl<'tx, N: Branching> Path<'tx, N> {
             self.far.push((node, side));
         }
         self.len += 1;
+    }
+
+    /// Puts another node in the place of one, which goes on on the same side.
+    pub(super) fn replace(&mut self, index: usize, node: Ref<'tx, N>) {
+        if index >= self.len {
+        } else if index < PATH_NEAR {
+            self.near[index] = Some(node);
+        } else {
+            self.far[index - PATH_NEAR].0 = node;
+        }
     }
 
     #[inline(always)]
