@@ -354,7 +354,7 @@ impl<S: Structure> TMap<S> {
     /// All entries: in order, if the structure has one. What is inserted or removed while it goes on (by the same
     /// transaction) may or may not be seen.
     pub fn iter<'tx, X: Reads<'tx, S::World>>(&'tx self, tx: X) -> Iter<'tx, S, X> {
-        Iter { map: &self.0, tx, cursor: None }
+        Iter { map: &self.0, tx, cursor: None, is_over: false }
     }
 
     /// How many entries there are: it goes through all of them.
@@ -468,21 +468,45 @@ fn entry<'tx, S: Structure, X: Reads<'tx, S::World>>(tx: X, node: NodeOf<'tx, S>
     Ok((S::key(node.content()), S::Value::get(tx, node, S::value)?))
 }
 
-/// All entries of a map. Each is a `Result`: hand the error on.
+/// All entries of a map. Each is a `Result`: hand the error on. After an error there are no more, so that who does not hand
+/// it on comes to an end, too.
 pub struct Iter<'tx, S: Structure, X> {
     map: &'tx S,
     tx: X,
     /// None until the first entry is asked for.
     cursor: Option<S::Cursor<'tx>>,
+    is_over: bool,
 }
 
 impl<'tx, S: Structure, X: Reads<'tx, S::World>> Iter<'tx, S, X> {
     fn step(&mut self) -> Answer<Option<NodeOf<'tx, S>>> {
+        self.step_from(S::begin)
+    }
+
+    /// The next node; if none has been asked for yet, that after the cursor with which to begin.
+    fn step_from(
+        &mut self,
+        begin: impl FnOnce(&'tx S, X) -> Answer<S::Cursor<'tx>>,
+    ) -> Answer<Option<NodeOf<'tx, S>>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        // Unless it turns out that there is another one.
+        self.is_over = true;
         let cursor = match &mut self.cursor {
             Some(cursor) => cursor,
-            none => none.insert(self.map.begin(self.tx)?),
+            none => none.insert(begin(self.map, self.tx)?),
         };
-        self.map.next(self.tx, cursor)
+        let node = self.map.next(self.tx, cursor)?;
+        self.is_over = node.is_none();
+        Ok(node)
+    }
+
+    /// The entry of a node, and the last one if it cannot be read.
+    fn entry(&mut self, node: NodeOf<'tx, S>) -> Answer<Entry<'tx, S>> {
+        let entry = entry::<S, X>(self.tx, node);
+        self.is_over |= entry.is_err();
+        entry
     }
 }
 
@@ -491,7 +515,7 @@ impl<'tx, S: Structure, X: Reads<'tx, S::World>> Iterator for Iter<'tx, S, X> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let node = self.step().transpose()?;
-        Some(node.and_then(|node| entry::<S, X>(self.tx, node)))
+        Some(node.and_then(|node| self.entry(node)))
     }
 }
 
@@ -501,7 +525,7 @@ impl<S: Structure, X> std::fmt::Debug for Iter<'_, S, X> {
     }
 }
 
-/// Entries of a map in order. Each is a `Result`: hand the error on.
+/// Entries of a map in order. Each is a `Result`: hand the error on. After an error there are no more.
 pub struct Range<'tx, S: Structure, X, R = RangeFull> {
     entries: Iter<'tx, S, X>,
     range: R,
@@ -511,16 +535,13 @@ impl<'tx, S: Ordered, X: Reads<'tx, S::World>, R: RangeBounds<S::Key>> Iterator 
     type Item = Result<Entry<'tx, S>, Interrupted>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.entries.cursor.is_none() {
-            match self.entries.map.seek(self.entries.tx, self.range.start_bound()) {
-                Ok(cursor) => self.entries.cursor = Some(cursor),
-                Err(interrupted) => return Some(Err(interrupted)),
+        let start = self.range.start_bound();
+        match self.entries.step_from(|map, tx| map.seek(tx, start)).transpose()? {
+            Ok(node) if is_after(S::key(node.content()), self.range.end_bound()) => {
+                self.entries.is_over = true;
+                None
             }
-        }
-        // Who asks again after the end is answered the same: what comes is after the range, too.
-        match self.entries.step().transpose()? {
-            Ok(node) if is_after(S::key(node.content()), self.range.end_bound()) => None,
-            Ok(node) => Some(entry::<S, X>(self.entries.tx, node)),
+            Ok(node) => Some(self.entries.entry(node)),
             Err(interrupted) => Some(Err(interrupted)),
         }
     }
