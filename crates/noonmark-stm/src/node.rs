@@ -85,7 +85,7 @@ struct Node<N, W: World> {
 /// An address as it lies in a link: 0 for none.
 type Address = usize;
 
-/// In place of an address: leads nowhere yet. Nothing is allocated there.
+/// In place of an address, in roots only: leads nowhere yet. No node has this address, or one with this bit.
 const UNSET: Address = 1;
 
 /// A plain value in a node.
@@ -108,7 +108,7 @@ impl<T: Plain> TField<T> {
 /// A link from a node to another one of the same kind, or to none.
 #[repr(transparent)]
 pub struct TLink<N, W: World = Global> {
-    /// Zero, [`UNSET`], or the address of a `Node<N, W>` that was made by [`TRef::alloc`].
+    /// Zero, or the address of a `Node<N, W>` that was made by [`TRef::alloc`]; in a root also [`UNSET`].
     address: <Address as Plain>::Cells,
     leads_to: PhantomData<fn() -> (N, W)>,
 }
@@ -156,18 +156,15 @@ fn address_of<N, W: World>(node: Option<TRef<'_, N, W>>) -> Address {
     node.map_or(0, |node| std::ptr::from_ref(node.node).expose_provenance())
 }
 
-/// The node at an address that was read.
+/// The node at an address that was read, which is not [`UNSET`].
 ///
 /// # Safety
 /// The read stood, in an attempt that lasts for `'tx`: see the module's page.
 #[inline(always)]
 unsafe fn node_at<'tx, N, W: World>(address: Address) -> Option<TRef<'tx, N, W>> {
-    if address <= UNSET {
-        return None;
-    }
-    let node = std::ptr::with_exposed_provenance::<Node<N, W>>(address);
+    let pointer = NonNull::new(std::ptr::with_exposed_provenance_mut::<Node<N, W>>(address))?;
     // SAFETY: promised by the caller: it is a node, and not freed before the attempt ends. It is only ever shared.
-    Some(TRef { node: unsafe { &*node } })
+    Some(TRef { node: unsafe { pointer.as_ref() } })
 }
 
 /// A reference to a node, for as long as the transaction lasts.
@@ -452,7 +449,7 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
     #[inline(always)]
     pub fn get<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<Option<TRef<'tx, N, W>>, Interrupted> {
         // SAFETY: the read stood.
-        Ok(unsafe { node_at(self.address(tx)?) })
+        Ok(unsafe { node_at(self.address(tx)? & !UNSET) })
     }
 
     /// The first node, or none, if it is set.

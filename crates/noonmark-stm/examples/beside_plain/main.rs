@@ -42,14 +42,18 @@ enum Operation {
     Change,
 }
 
-/// Fills a map and does the operations; answers how many nanoseconds each took.
+/// All keys of a map.
+fn all(keys: u64) -> impl Iterator<Item = u64> {
+    (0..keys).map(move |number| key(number, keys))
+}
+
+/// Does the operations on a map that has been filled; answers how many nanoseconds each took.
 trait Subject {
     fn insert(&mut self, key: u64);
     fn lookup(&mut self, key: u64) -> bool;
     fn remove(&mut self, key: u64) -> bool;
 
     fn run(&mut self, operation: Operation, operations: u64, keys: u64) -> f64 {
-        (0..keys).for_each(|number| self.insert(key(number, keys)));
         let host = Threads::default();
         let begin_ns = host.now_ns();
         let mut found = 0;
@@ -103,18 +107,27 @@ impl<S: Structure<Key = u64, Value = u64, World = Here> + Look<u64>> Subject for
     }
 }
 
-impl<P: Plain> Subject for P {
+struct InPlain<P>(P);
+
+impl<P: Plain> InPlain<P> {
+    fn filled(mut map: P, keys: u64) -> Self {
+        all(keys).for_each(|key| _ = map.insert(key, key));
+        InPlain(map)
+    }
+}
+
+impl<P: Plain> Subject for InPlain<P> {
     #[inline(never)]
     fn insert(&mut self, key: u64) {
-        Plain::insert(self, key, key);
+        self.0.insert(key, key);
     }
     #[inline(never)]
     fn lookup(&mut self, key: u64) -> bool {
-        Plain::get(self, key).is_some()
+        self.0.get(key).is_some()
     }
     #[inline(never)]
     fn remove(&mut self, key: u64) -> bool {
-        Plain::remove(self, key).is_some()
+        self.0.remove(key).is_some()
     }
 }
 
@@ -122,6 +135,9 @@ fn on_map<S>(map: TMap<S>, how: &str, operation: Operation, operations: u64, key
 where
     S: Structure<Key = u64, Value = u64, World = Here> + Look<u64>,
 {
+    // By somebody else: what one's own slot has written last is read in another way than what is old.
+    let mut filling = Here::session();
+    all(keys).for_each(|key| _ = filling.atomically(|tx| map.insert(tx, key, key)));
     match how {
         "stm" => Some(Free(&map).run(operation, operations, keys)),
         "session" => Some(InSession(&map, Here::session()).run(operation, operations, keys)),
@@ -140,8 +156,12 @@ fn run(arguments: &[String]) -> Option<f64> {
     let keys: u64 = keys.parse().ok().filter(|&keys: &u64| (1..=1 << 40).contains(&keys))?;
     let keys = keys.next_power_of_two();
     match (structure.as_str(), how.as_str()) {
-        ("ravl", "plain") => Some(PlainRavl::default().run(operation, operations, keys)),
-        ("hash" | "fixed", "plain") => Some(PlainHash::new(keys as usize).run(operation, operations, keys)),
+        ("ravl", "plain") => {
+            Some(InPlain::filled(PlainRavl::default(), keys).run(operation, operations, keys))
+        }
+        ("hash" | "fixed", "plain") => {
+            Some(InPlain::filled(PlainHash::new(keys as usize), keys).run(operation, operations, keys))
+        }
         ("ravl", _) => on_map(TRavlMap::new_in(), how, operation, operations, keys),
         ("hash", _) => on_map(THashMap::<_, _, Here>::new_in(), how, operation, operations, keys),
         ("fixed", _) => {

@@ -38,7 +38,7 @@
 //! have the same hash.
 
 use super::value::Value;
-use super::{Answer, Found, Given, Key, Look, NodeOf, Sealed, Stored, Structure, TMap};
+use super::{Answer, Given, Key, Look, NodeOf, Sealed, Stored, Structure, TMap};
 use crate::node::{TLink, TRef, TRoot};
 use crate::transaction::{Reads, Writes};
 use crate::var::TVar;
@@ -124,6 +124,12 @@ pub struct Place<'tx, K: Key, V: Value, W: World> {
     before: Link<'tx, K, V, W>,
     /// How many entries have other keys.
     others: usize,
+}
+
+impl<K: Key, V: Value, W: World> Default for Place<'_, K, V, W> {
+    fn default() -> Self {
+        Place { hash: 0, buckets: 0, bucket: 0, before: None, others: 0 }
+    }
 }
 
 impl<K: Key, V: Value, W: World> std::fmt::Debug for Place<'_, K, V, W> {
@@ -350,7 +356,7 @@ where
     fn put_in<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
-        place: Place<'tx, K, V, W>,
+        place: &mut Place<'tx, K, V, W>,
         key: K,
         value: Given<Self>,
     ) -> Answer<()> {
@@ -375,7 +381,7 @@ where
     fn take_out<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
-        place: Place<'tx, K, V, W>,
+        place: &mut Place<'tx, K, V, W>,
         node: NodeOf<'tx, Self>,
     ) -> Answer<()> {
         let next = node.follow(tx, |node| &node.next)?;
@@ -452,10 +458,15 @@ where
     }
 
     #[inline]
-    fn find_place<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Found<'tx, Self>> {
+    fn find_place<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        key: &Q,
+        place: &mut Self::Place<'tx>,
+    ) -> Answer<Option<NodeOf<'tx, Self>>> {
         let (hash, buckets) = (self.hash(key), self.count(tx)?);
         let (bucket, mut at) = self.nearest_set(tx, hash & (buckets - 1))?;
-        let mut place = Place { hash, buckets, bucket, before: None, others: 0 };
+        *place = Place { hash, buckets, bucket, before: None, others: 0 };
         while let Some(node) = at {
             if node.key.borrow() == key {
                 break;
@@ -464,7 +475,7 @@ where
             place.others += 1;
             at = node.follow(tx, |node| &node.next)?;
         }
-        Ok((at, place))
+        Ok(at)
     }
 }
 

@@ -46,8 +46,6 @@ impl<K: Send + Sync + 'static> Key for K {}
 pub(crate) type Answer<T> = Result<T, Interrupted>;
 /// A node of a structure.
 pub(crate) type NodeOf<'tx, S> = TRef<'tx, <S as Structure>::Node, <S as Structure>::World>;
-/// What was looked for, if it is there, and its place.
-pub(crate) type Found<'tx, S> = (Option<NodeOf<'tx, S>>, <S as Structure>::Place<'tx>);
 /// What is put in as a value.
 pub(crate) type Given<S> = <<S as Structure>::Value as Value>::Given;
 /// A value as it is found.
@@ -80,9 +78,9 @@ pub trait Structure: Sealed + Send + Sync + Sized + 'static {
     /// Its nodes.
     #[doc(hidden)]
     type Node: Send + Sync + 'static;
-    /// Where a key is, or would be.
+    /// Where a key is, or would be. It is large, and therefore handed on by reference.
     #[doc(hidden)]
-    type Place<'tx>;
+    type Place<'tx>: Default;
     /// How far somebody has come who goes through all nodes.
     #[doc(hidden)]
     type Cursor<'tx>;
@@ -100,7 +98,7 @@ pub trait Structure: Sealed + Send + Sync + Sized + 'static {
     fn put_in<'tx, X: Writes<'tx, Self::World>>(
         &'tx self,
         tx: X,
-        place: Self::Place<'tx>,
+        place: &mut Self::Place<'tx>,
         key: Self::Key,
         value: Given<Self>,
     ) -> Answer<()>;
@@ -110,7 +108,7 @@ pub trait Structure: Sealed + Send + Sync + Sized + 'static {
     fn take_out<'tx, X: Writes<'tx, Self::World>>(
         &'tx self,
         tx: X,
-        place: Self::Place<'tx>,
+        place: &mut Self::Place<'tx>,
         node: NodeOf<'tx, Self>,
     ) -> Answer<()>;
 
@@ -137,9 +135,14 @@ pub trait Look<Q: ?Sized>: Structure {
     #[doc(hidden)]
     fn find<'tx, X: Reads<'tx, Self::World>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>>;
 
-    /// The node of a key, and its place, or where it would be.
+    /// The node of a key. Makes the place, which is new, that of the key, or where it would be.
     #[doc(hidden)]
-    fn find_place<'tx, X: Reads<'tx, Self::World>>(&'tx self, tx: X, key: &Q) -> Answer<Found<'tx, Self>>;
+    fn find_place<'tx, X: Reads<'tx, Self::World>>(
+        &'tx self,
+        tx: X,
+        key: &Q,
+        place: &mut Self::Place<'tx>,
+    ) -> Answer<Option<NodeOf<'tx, Self>>>;
 }
 
 /// A structure whose cursors go in the order of the keys. Sealed.
@@ -277,9 +280,9 @@ impl<S: Structure> TMap<S> {
         S: Look<<S as Structure>::Key>,
         X: Writes<'tx, S::World>,
     {
-        let (found, place) = self.0.find_place(tx, &key)?;
-        let Some(node) = found else {
-            self.0.put_in(tx, place, key, value)?;
+        let mut place = S::Place::default();
+        let Some(node) = self.0.find_place(tx, &key, &mut place)? else {
+            self.0.put_in(tx, &mut place, key, value)?;
             return Ok(None);
         };
         let before = S::Value::get(tx, node, S::value)?;
@@ -310,17 +313,17 @@ impl<S: Structure> TMap<S> {
         S: Look<<S as Structure>::Key>,
         X: Writes<'tx, S::World>,
     {
-        let (found, place) = self.0.find_place(tx, &key)?;
-        let Some(node) = found else {
+        let mut place = S::Place::default();
+        let Some(node) = self.0.find_place(tx, &key, &mut place)? else {
             if let Some(after) = change(None) {
-                self.0.put_in(tx, place, key, after)?;
+                self.0.put_in(tx, &mut place, key, after)?;
             }
             return Ok(None);
         };
         let before = S::Value::get(tx, node, S::value)?;
         match change(Some(before)) {
             Some(after) => S::Value::set(tx, node, S::value, after)?,
-            None => self.take_out(tx, place, node)?,
+            None => self.take_out(tx, &mut place, node)?,
         }
         Ok(Some(before))
     }
@@ -334,13 +337,14 @@ impl<S: Structure> TMap<S> {
         S: Look<Q>,
         X: Writes<'tx, S::World>,
     {
-        let (Some(node), place) = self.0.find_place(tx, key)? else { return Ok(None) };
+        let mut place = S::Place::default();
+        let Some(node) = self.0.find_place(tx, key, &mut place)? else { return Ok(None) };
         let value = S::Value::get(tx, node, S::value)?;
-        self.take_out(tx, place, node)?;
+        self.take_out(tx, &mut place, node)?;
         Ok(Some(value))
     }
 
-    fn take_out<'tx, X>(&'tx self, tx: X, place: S::Place<'tx>, node: NodeOf<'tx, S>) -> Answer<()>
+    fn take_out<'tx, X>(&'tx self, tx: X, place: &mut S::Place<'tx>, node: NodeOf<'tx, S>) -> Answer<()>
     where
         X: Writes<'tx, S::World>,
     {

@@ -52,7 +52,7 @@ impl Balance for Ravl {
 
     fn link<'tx, N, X>(
         pen: Pen<'tx, N, X>,
-        mut path: Path<'tx, N>,
+        path: &mut Path<'tx, N>,
         leaf: TRef<'tx, N, N::World>,
     ) -> Answer<()>
     where
@@ -100,7 +100,11 @@ impl Balance for Ravl {
         Ok(())
     }
 
-    fn unlink<'tx, N, X>(pen: Pen<'tx, N, X>, path: Path<'tx, N>, node: TRef<'tx, N, N::World>) -> Answer<()>
+    fn unlink<'tx, N, X>(
+        pen: Pen<'tx, N, X>,
+        path: &mut Path<'tx, N>,
+        node: TRef<'tx, N, N::World>,
+    ) -> Answer<()>
     where
         N: Branching<Mark = TField<i64>>,
         X: Writes<'tx, N::World>,

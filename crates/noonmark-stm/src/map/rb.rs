@@ -66,7 +66,7 @@ where
 
 impl RedBlack {
     /// The ways through the end of this path have a black node too few, and where it ends there is none, or a black one.
-    fn mend<'tx, N, X>(pen: Pen<'tx, N, X>, mut path: Path<'tx, N>) -> Answer<()>
+    fn mend<'tx, N, X>(pen: Pen<'tx, N, X>, path: &mut Path<'tx, N>) -> Answer<()>
     where
         N: Branching<Mark = TField<bool>>,
         X: Writes<'tx, N::World>,
@@ -124,7 +124,7 @@ impl Balance for RedBlack {
 
     fn link<'tx, N, X>(
         pen: Pen<'tx, N, X>,
-        mut path: Path<'tx, N>,
+        path: &mut Path<'tx, N>,
         leaf: TRef<'tx, N, N::World>,
     ) -> Answer<()>
     where
@@ -166,7 +166,7 @@ impl Balance for RedBlack {
 
     fn unlink<'tx, N, X>(
         pen: Pen<'tx, N, X>,
-        mut path: Path<'tx, N>,
+        path: &mut Path<'tx, N>,
         node: TRef<'tx, N, N::World>,
     ) -> Answer<()>
     where

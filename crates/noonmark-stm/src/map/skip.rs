@@ -19,7 +19,7 @@
 //! allocation of their own.
 
 use super::value::Value;
-use super::{Answer, Found, Given, Key, Look, NodeOf, Ordered, Sealed, Stored, Structure, TMap, is_before};
+use super::{Answer, Given, Key, Look, NodeOf, Ordered, Sealed, Stored, Structure, TMap, is_before};
 use crate::node::{TLink, TLinks, TRef, TRoot};
 use crate::transaction::{Reads, Writes};
 use crate::world::{Global, World};
@@ -62,6 +62,12 @@ pub struct Place<'tx, K: Key, V: Value, W: World> {
     /// In each chain that was looked at, the last entry with a lesser key.
     before: [Link<'tx, K, V, W>; LEVELS_MAX],
     levels: usize,
+}
+
+impl<K: Key, V: Value, W: World> Default for Place<'_, K, V, W> {
+    fn default() -> Self {
+        Place { before: [None; LEVELS_MAX], levels: 0 }
+    }
 }
 
 impl<K: Key, V: Value, W: World> std::fmt::Debug for Place<'_, K, V, W> {
@@ -194,7 +200,7 @@ impl<K: Key + Ord, V: Value, W: World> Structure for SkipList<K, V, W> {
     fn put_in<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
-        place: Place<'tx, K, V, W>,
+        place: &mut Place<'tx, K, V, W>,
         key: K,
         value: Given<Self>,
     ) -> Answer<()> {
@@ -204,7 +210,7 @@ impl<K: Key + Ord, V: Value, W: World> Structure for SkipList<K, V, W> {
         let (value, next, above) = (V::store(value), TLink::none(), TLinks::none(levels - 1));
         let node = TRef::alloc(tx, Node { key, value, next, above });
         for level in 0..levels {
-            let before = self.before(tx, &place, level, &node.content().key)?;
+            let before = self.before(tx, place, level, &node.content().key)?;
             self.lead(tx, Some(node), level, self.after(tx, before, level)?)?;
             self.lead(tx, before, level, Some(node))?;
         }
@@ -214,11 +220,11 @@ impl<K: Key + Ord, V: Value, W: World> Structure for SkipList<K, V, W> {
     fn take_out<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
-        place: Place<'tx, K, V, W>,
+        place: &mut Place<'tx, K, V, W>,
         node: NodeOf<'tx, Self>,
     ) -> Answer<()> {
         for level in 0..=node.above.len() {
-            let before = self.before(tx, &place, level, &node.content().key)?;
+            let before = self.before(tx, place, level, &node.content().key)?;
             debug_assert!(self.after(tx, before, level)? == Some(node), "it is in each of its chains");
             self.lead(tx, before, level, self.after(tx, Some(node), level)?)?;
         }
@@ -288,8 +294,12 @@ where
     }
 
     #[inline]
-    fn find_place<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Found<'tx, Self>> {
-        let mut place = Place { before: [None; LEVELS_MAX], levels: 0 };
+    fn find_place<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        key: &Q,
+        place: &mut Self::Place<'tx>,
+    ) -> Answer<Option<NodeOf<'tx, Self>>> {
         let found = self.descend(
             tx,
             |other| other.borrow() < key,
@@ -299,7 +309,7 @@ where
                 place.levels = place.levels.max(level + 1);
             },
         )?;
-        Ok((found.filter(|node| node.content().key.borrow() == key), place))
+        Ok(found.filter(|node| node.content().key.borrow() == key))
     }
 }
 

@@ -10,7 +10,7 @@
 //! otherwise need not be touched.
 
 use super::value::Value;
-use super::{Answer, Found, Given, Key, Look, NodeOf, Ordered, Sealed, Stored, Structure, is_before};
+use super::{Answer, Given, Key, Look, NodeOf, Ordered, Sealed, Stored, Structure, is_before};
 use crate::node::{TField, TLink, TRef, TRoot};
 use crate::plain::Plain;
 use crate::transaction::{Reads, Writes};
@@ -34,14 +34,22 @@ pub trait Balance: Sealed + Sized + Send + Sync + 'static {
 
     /// Links in a new node, which was looked for on this path.
     #[doc(hidden)]
-    fn link<'tx, N, X>(pen: Pen<'tx, N, X>, path: Path<'tx, N>, node: TRef<'tx, N, N::World>) -> Answer<()>
+    fn link<'tx, N, X>(
+        pen: Pen<'tx, N, X>,
+        path: &mut Path<'tx, N>,
+        node: TRef<'tx, N, N::World>,
+    ) -> Answer<()>
     where
         N: Branching<Mark = Self::Mark>,
         X: Writes<'tx, N::World>;
 
     /// Takes out the node to which the path leads.
     #[doc(hidden)]
-    fn unlink<'tx, N, X>(pen: Pen<'tx, N, X>, path: Path<'tx, N>, node: TRef<'tx, N, N::World>) -> Answer<()>
+    fn unlink<'tx, N, X>(
+        pen: Pen<'tx, N, X>,
+        path: &mut Path<'tx, N>,
+        node: TRef<'tx, N, N::World>,
+    ) -> Answer<()>
     where
         N: Branching<Mark = Self::Mark>,
         X: Writes<'tx, N::World>;
@@ -200,12 +208,14 @@ impl<N: Branching> std::fmt::Debug for Path<'_, N> {
     }
 }
 
-impl<'tx, N: Branching> Path<'tx, N> {
+impl<N: Branching> Default for Path<'_, N> {
     #[inline(always)]
-    fn new() -> Self {
+    fn default() -> Self {
         Path { near: [None; PATH_NEAR], near_right: 0, far: Vec::new(), len: 0 }
     }
+}
 
+impl<'tx, N: Branching> Path<'tx, N> {
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.len
@@ -351,7 +361,7 @@ impl<K: Key + Ord, V: Value, B: Balance, W: World> Structure for Tree<K, V, B, W
     fn put_in<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
-        path: Self::Place<'tx>,
+        path: &mut Self::Place<'tx>,
         key: K,
         value: Given<Self>,
     ) -> Answer<()> {
@@ -371,7 +381,7 @@ impl<K: Key + Ord, V: Value, B: Balance, W: World> Structure for Tree<K, V, B, W
     fn take_out<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
-        path: Self::Place<'tx>,
+        path: &mut Self::Place<'tx>,
         node: NodeOf<'tx, Self>,
     ) -> Answer<()> {
         B::unlink(self.pen(tx), path, node)
@@ -435,8 +445,12 @@ where
     }
 
     #[inline]
-    fn find_place<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Found<'tx, Self>> {
-        let mut path = Path::new();
+    fn find_place<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        key: &Q,
+        path: &mut Self::Place<'tx>,
+    ) -> Answer<Option<NodeOf<'tx, Self>>> {
         let mut at = self.root.get(tx)?;
         while let Some(node) = at {
             at = match key.cmp(node.key.borrow()) {
@@ -451,7 +465,7 @@ where
                 Ordering::Equal => break,
             };
         }
-        Ok((at, path))
+        Ok(at)
     }
 }
 

@@ -36,7 +36,11 @@ impl Balance for Zip {
         draw().trailing_zeros() as u8
     }
 
-    fn link<'tx, N, X>(pen: Pen<'tx, N, X>, path: Path<'tx, N>, node: TRef<'tx, N, N::World>) -> Answer<()>
+    fn link<'tx, N, X>(
+        pen: Pen<'tx, N, X>,
+        path: &mut Path<'tx, N>,
+        node: TRef<'tx, N, N::World>,
+    ) -> Answer<()>
     where
         N: Branching<Mark = u8>,
         X: Writes<'tx, N::World>,
@@ -73,7 +77,11 @@ impl Balance for Zip {
         pen.lead(Some(right), None)
     }
 
-    fn unlink<'tx, N, X>(pen: Pen<'tx, N, X>, path: Path<'tx, N>, node: TRef<'tx, N, N::World>) -> Answer<()>
+    fn unlink<'tx, N, X>(
+        pen: Pen<'tx, N, X>,
+        path: &mut Path<'tx, N>,
+        node: TRef<'tx, N, N::World>,
+    ) -> Answer<()>
     where
         N: Branching<Mark = u8>,
         X: Writes<'tx, N::World>,
