@@ -28,8 +28,9 @@
 //! 5. `desk.rs`: what an attempt logs, and how it is undone; memory that it allocates and frees.
 //! 6. `control/`: the concurrency controls. `lock_word.rs` and `deferred.rs` first: they are the paper's algorithms.
 //! 7. `cell.rs`, `node.rs`: values and structures on the heap.
-//! 8. `map/`: maps. `mod.rs` has their vocabulary, `tree.rs` and `ravl.rs` the one to begin with.
-//! 9. `queue.rs`, `owned.rs`, `counter.rs`: a queue, and data that is written by one thread each.
+//! 8. `map/`: maps. `mod.rs` has their vocabulary, said once; then `tree.rs` and `ravl.rs`, the tree to begin with, and `hash.rs`.
+//!    `rb.rs` and `zip.rs` are other ways of keeping that tree flat, `skip.rs` is a list; `value.rs` says how values lie in nodes.
+//! 9. `queue.rs`; `owned.rs` and `counter.rs`: data of which each thread writes its own part (§6).
 //! 10. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
 //!
 //! # How it fits together

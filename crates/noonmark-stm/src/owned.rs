@@ -117,3 +117,14 @@ impl<T: Plain, W: World> std::fmt::Debug for TOwned<T, W> {
         f.debug_struct("TOwned").field("parts", &self.parts.len()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_takes_what_the_docs_say() {
+        assert_eq!(size_of::<CachePadded<TVar<i64>>>(), 128);
+        assert_eq!(TOwned::<i64>::new(0).parts.len(), 128);
+    }
+}

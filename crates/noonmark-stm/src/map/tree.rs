@@ -194,8 +194,8 @@ impl<'tx, N: Branching, X: Writes<'tx, N::World>> Pen<'tx, N, X> {
 #[doc(hidden)]
 pub struct Path<'tx, N: Branching> {
     near: [Option<Ref<'tx, N>>; PATH_NEAR],
-    /// A bit for each of those, from the lowest on: set where it goes on to the right.
-    near_right: u64,
+    /// On which side it goes on from each of those.
+    near_sides: [Side; PATH_NEAR],
     far: Vec<Turn<'tx, N>>,
     len: usize,
 }
@@ -211,7 +211,7 @@ impl<N: Branching> std::fmt::Debug for Path<'_, N> {
 impl<N: Branching> Default for Path<'_, N> {
     #[inline(always)]
     fn default() -> Self {
-        Path { near: [None; PATH_NEAR], near_right: 0, far: Vec::new(), len: 0 }
+        Path { near: [None; PATH_NEAR], near_sides: [Side::Left; PATH_NEAR], far: Vec::new(), len: 0 }
     }
 }
 
@@ -227,10 +227,7 @@ impl<'tx, N: Branching> Path<'tx, N> {
             return None;
         }
         match self.near.get(index) {
-            Some(node) => {
-                let side = if self.near_right >> index & 1 == 1 { Side::Right } else { Side::Left };
-                node.map(|node| (node, side))
-            }
+            Some(node) => node.map(|node| (node, self.near_sides[index])),
             None => self.far.get(index - PATH_NEAR).copied(),
         }
     }
@@ -239,7 +236,7 @@ impl<'tx, N: Branching> Path<'tx, N> {
     pub(super) fn push(&mut self, node: Ref<'tx, N>, side: Side) {
         if self.len < PATH_NEAR {
             self.near[self.len] = Some(node);
-            self.near_right = self.near_right & !(1 << self.len) | u64::from(side == Side::Right) << self.len;
+            self.near_sides[self.len] = side;
         } else {
             self.far.push((node, side));
         }
