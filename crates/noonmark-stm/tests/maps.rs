@@ -80,6 +80,35 @@ where
     model.into_iter().collect()
 }
 
+/// Closures that go on after an error do no harm: what they do then comes to nothing, and to an end.
+fn reckless<S>(map: &TMap<S>)
+where
+    S: Structure<Key = u64, Value = u64> + Look<u64>,
+{
+    const KEYS: u64 = 24;
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let (mut numbers, mut session) = (Numbers(thread), S::World::session());
+                for _ in 0..1_500 {
+                    let keys: [u64; 6] = std::array::from_fn(|_| numbers.below(KEYS));
+                    session.atomically(|tx| {
+                        for pair in keys.chunks(2) {
+                            let _ = map.remove(tx, &pair[0]);
+                            let _ = map.insert(tx, pair[1], thread);
+                            let _ = map.update(tx, pair[0], |value| value.map(|value| value + 1));
+                        }
+                        // In an attempt that is doomed, of what is half done; but it ends.
+                        let _ = map.iter(tx).count();
+                        Ok(())
+                    });
+                }
+            });
+        }
+    });
+    S::World::view(|tx| map.check(tx));
+}
+
 /// Entries move between two maps; whoever looks sees each in one of them.
 fn moves<W, S, R>(left: &TMap<S>, right: &TMap<R>)
 where
@@ -151,6 +180,7 @@ macro_rules! on_each_map {
     ($($name:ident: $make:expr;)*) => { $(
         fn $name<W: World>() {
             storm(&$make);
+            reckless(&$make);
         }
     )* };
 }

@@ -58,6 +58,41 @@ where
     }
 }
 
+/// Two that go on after errors: what they do then comes to nothing, and to an end.
+fn errors_do_no_harm<S>(map: TMap<S>)
+where
+    S: Structure<Key = u64, Value = u64> + Look<u64>,
+{
+    let map = Arc::new(map);
+    S::World::atomically(|tx| (0..5).try_for_each(|key| map.insert(tx, key * 2, 0).map(drop)));
+    let reckless = |keys: [u64; 4]| -> Box<dyn FnOnce() + Send> {
+        let map = map.clone();
+        Box::new(move || {
+            for key in keys {
+                S::World::atomically(|tx| {
+                    let _ = map.remove(tx, &key);
+                    let _ = map.insert(tx, key + 1, key);
+                    let _ = map.remove(tx, &(key + 2));
+                    let _ = map.iter(tx).count();
+                    Ok(())
+                });
+            }
+        })
+    };
+    together(vec![reckless([0, 2, 4, 6]), reckless([4, 0, 6, 2])]);
+    let (entries, _) = S::World::view(|tx| map.check(tx));
+    let all = S::World::view(|tx| map.iter(tx).map(|entry| Ok(*entry?.0)).collect::<Result<Vec<_>, _>>());
+    assert_eq!(entries, all.len());
+}
+
+fn errors_do_no_harm_to_any<C: Control>() {
+    on_schedules::<C>(SCHEDULES, || errors_do_no_harm(THashMap::<_, _, Fresh<C>>::new_in()));
+    on_schedules::<C>(SCHEDULES, || errors_do_no_harm(TSkipMap::<_, _, Fresh<C>>::new_in()));
+    on_schedules::<C>(SCHEDULES, || errors_do_no_harm(TRavlMap::<_, _, Fresh<C>>::new_in()));
+    on_schedules::<C>(SCHEDULES, || errors_do_no_harm(TRbMap::<_, _, Fresh<C>>::new_in()));
+    on_schedules::<C>(SCHEDULES, || errors_do_no_harm(TZipMap::<_, _, Fresh<C>>::new_in()));
+}
+
 fn on_all_maps<C: Control>() {
     on_schedules::<C>(SCHEDULES, || nothing_is_lost(THashMap::<_, _, Fresh<C>>::new_in()));
     on_schedules::<C>(SCHEDULES, || nothing_is_lost(TSkipMap::<_, _, Fresh<C>>::new_in()));
@@ -113,6 +148,11 @@ macro_rules! on_each_control {
             #[test]
             fn nothing_is_lost_from_maps() {
                 on_all_maps::<$control>();
+            }
+
+            #[test]
+            fn errors_that_are_not_handed_on_do_no_harm() {
+                errors_do_no_harm_to_any::<$control>();
             }
 
             #[test]

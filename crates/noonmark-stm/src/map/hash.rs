@@ -173,7 +173,8 @@ where
     /// # Panics
     /// When there is no memory for so many.
     pub fn with_buckets_in(buckets: usize) -> Self {
-        let first = segment(buckets.next_power_of_two(), TRoot::new_in);
+        let buckets = buckets.min(1 << (usize::BITS - 1)).next_power_of_two();
+        let first = segment(buckets, TRoot::new_in);
         TMap(Buckets { first, growth: None, hasher: H::default() })
     }
 
@@ -235,8 +236,10 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
     fn bucket(&self, number: usize) -> &Bucket<K, V, W> {
         match &self.growth {
             Some(growth) if number >= self.first.len() => {
-                let doubling = (number / self.first.len()).ilog2() as usize;
-                &self.later(growth, doubling)[number - (self.first.len() << doubling)]
+                // The highest bit says which segment it is, and the others which of its buckets.
+                let highest = number.ilog2();
+                let doubling = highest - self.first.len().trailing_zeros();
+                &self.later(growth, doubling as usize)[number & !(1 << highest)]
             }
             _ => &self.first[number],
         }
