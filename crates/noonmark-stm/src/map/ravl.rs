@@ -1,5 +1,5 @@
 //! [`TRavlMap`]: an ordered map, a relaxed AVL tree (Sen, Tarjan and Kim, *Deletion Without Rebalancing in Binary Search
-//! Trees*, 2016; §7.2 of the paper).
+//! Trees*, 2016; §7.4 of the paper).
 //!
 //! Each node has a *rank*, a leaf when it is inserted 0; where there is no node the rank is -1.
 //!

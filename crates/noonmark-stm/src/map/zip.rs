@@ -1,4 +1,4 @@
-//! [`TZipMap`]: an ordered map, a zip tree (Tarjan, Levy and Timmel, *Zip Trees*, 2019; §7.2 of the paper).
+//! [`TZipMap`]: an ordered map, a zip tree (Tarjan, Levy and Timmel, *Zip Trees*, 2019; §7.4 of the paper).
 //!
 //! Each node has a *rank*, drawn by chance when it is made, 0 for every second, 1 for every fourth, and so on. It never changes.
 //!
