@@ -1,4 +1,4 @@
-//! [`TRbMap`]: an ordered map, a red-black tree (Guibas and Sedgewick, *A Dichromatic Framework for Balanced Trees*, 1978; §7.2 of
+//! [`TRbMap`]: an ordered map, a red-black tree (Guibas and Sedgewick, *A Dichromatic Framework for Balanced Trees*, 1978; §7.4 of
 //! the paper).
 //!
 //! - **Invariant**: the root is black, and so are the children of a red node.

@@ -1,4 +1,4 @@
-//! [`TSkipMap`]: an ordered map, a skip list (Pugh, *Skip Lists: A Probabilistic Alternative to Balanced Trees*, 1990; §7.2 of the
+//! [`TSkipMap`]: an ordered map, a skip list (Pugh, *Skip Lists: A Probabilistic Alternative to Balanced Trees*, 1990; §7.4 of the
 //! paper).
 //!
 //! All entries are in a chain. Every fourth, by chance, is in a second chain as well, every fourth of those in a third, and
