@@ -1,4 +1,4 @@
-//! [`TCell`]: a variable that holds a value of any type, behind a pointer.
+//! [`TCell`]: a variable that holds a value of any type, behind a pointer; and [`TBox`], the same as a part of a node.
 //!
 //! The value is immutable: to change it is to allocate a new one, and to retire the old one when the change has committed.
 //! So reading it costs no copy: the reader gets a reference that lasts as long as his attempt, whatever becomes of the
@@ -18,6 +18,7 @@
 //!
 //! What it does not do: it does not compare; setting a value that equals the old one is a change.
 
+use crate::control::Control;
 use crate::desk::{Block, Desk};
 use crate::place::Place;
 use crate::plain::Plain;
@@ -70,11 +71,79 @@ type Address = usize;
 #[repr(C)]
 pub struct TCell<T: Send + Sync + 'static, W: World = Global> {
     header: Header<W>,
-    /// The address of a `Box<T>` that was given up by `Box::into_raw`, never null. It is this cell's: whoever replaces it
+    value: TBox<T>,
+    world: PhantomData<fn() -> W>,
+}
+
+/// A value of any type that threads may share, on the heap, as a part of a node, whose lock guards it: see
+/// [`TRef::read`](crate::TRef::read) and [`TRef::put`](crate::TRef::put). It is dropped with the node.
+#[repr(transparent)]
+pub struct TBox<T: Send + Sync + 'static> {
+    /// The address of a `Box<T>` that was given up by `Box::into_raw`, never null. It is this one's: whoever replaces it
     /// sees to its being freed.
     address: <Address as Plain>::Cells,
     owns: PhantomData<T>,
-    world: PhantomData<fn() -> W>,
+}
+
+impl<T: Send + Sync + 'static> TBox<T> {
+    /// In a node that is yet to be made.
+    pub fn new(value: T) -> Self {
+        TBox { address: Address::cells(expose(value).into_words()), owns: PhantomData }
+    }
+
+    /// What it is, by reference.
+    #[inline(always)]
+    pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        lock: &'tx <W::Control as Control>::Lock,
+    ) -> Result<&'tx T, Interrupted> {
+        let address = Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&self.address))?);
+        // SAFETY: see the module's page: the read stood, so it is the address of a value that is not freed before the
+        // attempt ends; and nobody changes it, as all that is ever lent of it is shared.
+        Ok(unsafe { pointer::<T>(address).as_ref() })
+    }
+
+    /// Makes it something else.
+    pub(crate) fn set<'tx, W: World, X: Writes<'tx, W>>(
+        &'tx self,
+        tx: X,
+        lock: &'tx <W::Control as Control>::Lock,
+        value: T,
+    ) -> Result<(), Interrupted> {
+        lock_for_writing::<W, X>(tx, lock)?;
+        let desk = tx.desk();
+        let address = expose(value);
+        desk.allocated(Block::of_box(pointer::<T>(address)));
+        // The lock is ours, so this is what the attempt would read: what was committed last, or its own.
+        let before = Address::from_words(Address::load(&self.address));
+        desk.store::<Address>(&self.address, address.into_words());
+        // SAFETY: if the attempt commits, the address is in no cell any more; and this cell, whose it was, has another.
+        unsafe { desk.freed(Block::of_box(pointer::<T>(before))) };
+        Ok(())
+    }
+
+    /// What it is, to its only owner.
+    pub fn get_mut(&mut self) -> &mut T {
+        // SAFETY: borrowed alone: no transaction is under way that has found it here, as it would borrow this.
+        unsafe { pointer::<T>(Address::from_words(Address::load(&self.address))).as_mut() }
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for TBox<T> {
+    fn drop(&mut self) {
+        let address = Address::from_words(Address::load(&self.address));
+        // SAFETY: the address is this one's. No attempt is under way that uses this, as it would borrow it for
+        // longer; one that has found it through something that is now freed has ended, or that would not be freed.
+        drop(unsafe { Box::from_raw(pointer::<T>(address).as_ptr()) });
+    }
+}
+
+/// Says that it is a variable, and not what is in it.
+impl<T: Send + Sync + 'static> std::fmt::Debug for TBox<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TBox").finish_non_exhaustive()
+    }
 }
 
 impl<T: Send + Sync + 'static> TCell<T> {
@@ -99,24 +168,11 @@ fn pointer<T>(address: Address) -> NonNull<T> {
 impl<T: Send + Sync + 'static, W: World> TCell<T, W> {
     /// A variable of any world.
     pub fn new_in(value: T) -> Self {
-        TCell {
-            header: Header::<W>::default(),
-            address: Address::cells(expose(value).into_words()),
-            owns: PhantomData,
-            world: PhantomData,
-        }
+        TCell { header: Header::<W>::default(), value: TBox::new(value), world: PhantomData }
     }
 
-    fn lock<'tx>(
-        &'tx self,
-        desk: &'tx Desk<W::Control>,
-    ) -> &'tx <W::Control as crate::control::Control>::Lock {
+    fn lock<'tx>(&'tx self, desk: &'tx Desk<W::Control>) -> &'tx <W::Control as Control>::Lock {
         W::Place::lock::<W::Control>(&self.header, &desk.common.table)
-    }
-
-    fn address<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<Address, Interrupted> {
-        let lock = self.lock(tx.desk());
-        Ok(Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&self.address))?))
     }
 
     /// What it is, by reference.
@@ -124,9 +180,7 @@ impl<T: Send + Sync + 'static, W: World> TCell<T, W> {
     /// # Errors
     /// [`Interrupted`]: hand it on.
     pub fn read<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<&'tx T, Interrupted> {
-        // SAFETY: see the module's page: the read stood, so it is the address of a value that is not freed before the
-        // attempt ends; and nobody changes it, as all that is ever lent of it is shared.
-        Ok(unsafe { pointer::<T>(self.address(tx)?).as_ref() })
+        self.value.read::<W, X>(tx, self.lock(tx.desk()))
     }
 
     /// What it is, as a copy.
@@ -145,16 +199,7 @@ impl<T: Send + Sync + 'static, W: World> TCell<T, W> {
     /// # Errors
     /// [`Interrupted`]: hand it on.
     pub fn set<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, value: T) -> Result<(), Interrupted> {
-        let desk = tx.desk();
-        lock_for_writing::<W, X>(tx, self.lock(desk))?;
-        let address = expose(value);
-        desk.allocated(Block::of_box(pointer::<T>(address)));
-        // The lock is ours, so this is what the attempt would read: what was committed last, or its own.
-        let before = Address::from_words(Address::load(&self.address));
-        desk.store::<Address>(&self.address, address.into_words());
-        // SAFETY: if the attempt commits, the address is in no cell any more; and this cell, whose it was, has another.
-        unsafe { desk.freed(Block::of_box(pointer::<T>(before))) };
-        Ok(())
+        self.value.set::<W, X>(tx, self.lock(tx.desk()), value)
     }
 
     /// Changes a copy of it, and makes it that.
@@ -185,17 +230,7 @@ impl<T: Send + Sync + 'static, W: World> TCell<T, W> {
 
     /// What it is, to its only owner.
     pub fn get_mut(&mut self) -> &mut T {
-        // SAFETY: borrowed alone: no transaction is under way that has found it here, as it would borrow this.
-        unsafe { pointer::<T>(Address::from_words(Address::load(&self.address))).as_mut() }
-    }
-}
-
-impl<T: Send + Sync + 'static, W: World> Drop for TCell<T, W> {
-    fn drop(&mut self) {
-        let address = Address::from_words(Address::load(&self.address));
-        // SAFETY: the address is this cell's. No attempt is under way that uses this, as it would borrow it for
-        // longer; one that has found it through something that is now freed has ended, or that would not be freed.
-        drop(unsafe { Box::from_raw(pointer::<T>(address).as_ptr()) });
+        self.value.get_mut()
     }
 }
 

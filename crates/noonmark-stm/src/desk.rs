@@ -168,6 +168,8 @@ pub struct Desk<C: Control> {
     /// What is to be freed if the attempt commits.
     freed: Log<Block>,
     limbo: RefCell<Limbo>,
+    /// Where the numbers that are drawn here have come to.
+    random: Cell<u64>,
     pub counts: Counts,
 }
 
@@ -193,8 +195,27 @@ impl<C: Control> Desk<C> {
             discarded: Log::default(),
             freed: Log::default(),
             limbo: RefCell::new(Limbo::new()),
+            random: Cell::new(slot.index() as u64),
             counts: Counts::default(),
         }
+    }
+
+    /// Has it draw other numbers.
+    pub fn with_seed(self, seed: u64) -> Self {
+        self.random.set(seed);
+        self
+    }
+
+    /// A random number, for structures that are balanced by chance. An attempt that is undone has drawn all the same.
+    #[inline]
+    pub fn random(&self) -> u64 {
+        // SplitMix64.
+        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.set(state);
+        let mut z = state;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
     }
 
     /// What all transactions share, as the control wants it.

@@ -82,7 +82,7 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
     /// With these values, set up like this, on this host.
     pub fn with(settings: Settings, host: H, values: impl IntoIterator<Item = T>) -> Self {
         let var = |value: T| Var { lock: C::Lock::default(), cells: T::cells(value.into_words()) };
-        let office = Office::new(settings, 0);
+        let office = Office::new(settings, 0, &host);
         TFixed {
             vars: values.into_iter().map(var).collect(),
             host,

@@ -28,9 +28,11 @@
 //! 5. `desk.rs`: what an attempt logs, and how it is undone; memory that it allocates and frees.
 //! 6. `control/`: the concurrency controls. `lock_word.rs` and `deferred.rs` first: they are the paper's algorithms.
 //! 7. `cell.rs`, `node.rs`: values and structures on the heap.
-//! 8. `map/`: maps.
-//! 9. `fixed.rs`: a table for transactions that know ahead what they touch.
-//! 10. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
+//! 8. `map/`: maps. `mod.rs` has their vocabulary, said once; then `tree.rs` and `ravl.rs`, the tree to begin with, and `hash.rs`.
+//!    `rb.rs` and `zip.rs` are other ways of keeping that tree flat, `skip.rs` is a list; `value.rs` says how values lie in nodes.
+//! 9. `queue.rs`; `owned.rs` and `counter.rs`: data of which each thread writes its own part (§6).
+//! 10. `fixed.rs`: a table for transactions that know ahead what they touch.
+//! 11. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
 //!
 //! # How it fits together
 //!
@@ -67,22 +69,25 @@
 
 mod cell;
 mod control;
+mod counter;
 mod desk;
 mod fixed;
 mod log;
 mod map;
 mod memory;
 mod node;
+mod owned;
 mod place;
 mod plain;
 mod planted;
+mod queue;
 mod run;
 mod ticket;
 mod transaction;
 mod var;
 mod world;
 
-pub use cell::TCell;
+pub use cell::{TBox, TCell};
 pub use control::dcotl::Dcotl;
 pub use control::dcotl_sf::DcotlSf;
 pub use control::dctl::Dctl;
@@ -92,16 +97,26 @@ pub use control::tinystm::TinyStm;
 pub use control::tl2::{Tl2Gv4, Tl2Gv5};
 pub use control::two_pl_sf::TwoPlSf;
 pub use control::{Conflict, Control, Opaque};
+pub use counter::TCounter;
 pub use fixed::{NoSuchPlace, TFixed};
-pub use map::ravl::{Key, Range, TRavlMap};
+pub use map::hash::{Buckets, Folding, THashMap};
+pub use map::ravl::{Ravl, TRavlMap};
+pub use map::rb::{RedBlack, TRbMap};
+pub use map::skip::{SkipList, TSkipMap};
+pub use map::tree::{Balance, Tree};
+pub use map::value::{Boxed, Value};
+pub use map::zip::{TZipMap, Zip};
+pub use map::{Iter, Key, Look, Ordered, Range, Structure, TMap};
 pub use memory::{Memory, Settings, Statistics};
 pub use node::{TField, TLink, TRef, TRoot};
 pub use noonmark_core::{Host, Threads};
+pub use owned::TOwned;
 pub use place::{InTable, Own, Place};
 pub use plain::{OneWord, Plain, PlainBy};
 #[doc(hidden)]
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
+pub use queue::TQueue;
 pub use run::Session;
 pub use transaction::{Interrupted, Irrevocable, Reads, Snapshot, Tx, Writes};
 pub use var::TVar;

@@ -108,8 +108,8 @@ pub(crate) struct Office<C: Control> {
 }
 
 impl<C: Control> Office<C> {
-    /// With a table of so many locks.
-    pub(crate) fn new(settings: Settings, table: usize) -> Self {
+    /// With a table of so many locks, and random numbers from this host's seed.
+    pub(crate) fn new(settings: Settings, table: usize, host: &impl Host) -> Self {
         let count = settings.slots.clamp(1, C::SLOTS_MAX);
         let common = Arc::new(Common {
             shared: CachePadded(Default::default()),
@@ -119,7 +119,7 @@ impl<C: Control> Office<C> {
         });
         let desks = (0..count)
             .filter_map(SlotId::new)
-            .map(|slot| CachePadded(Desk::new(slot, common.clone())))
+            .map(|slot| CachePadded(Desk::new(slot, common.clone()).with_seed(host.seed())))
             .collect();
         Office { slots: Slots::new(count), common, desks: Desks(desks) }
     }
@@ -199,7 +199,7 @@ pub struct Memory<W: World> {
 impl<W: World> Memory<W> {
     /// A memory on this host, for the [`World`] to keep.
     pub fn new(settings: Settings, host: W::Host) -> Self {
-        let office = Office::new(settings, W::Place::TABLE);
+        let office = Office::new(settings, W::Place::TABLE, &host);
         Memory {
             host,
             epochs: Epochs::new(office.count()),
@@ -213,6 +213,11 @@ impl<W: World> Memory<W> {
     /// What has happened so far. Each number is exact when nothing runs.
     pub fn statistics(&self) -> Statistics {
         self.office.statistics()
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.office.count()
     }
 
     /// A desk for the caller; waits until one is free.

@@ -1,7 +1,7 @@
 //! Nodes: what linked structures are made of, allocated and freed inside transactions.
 //!
-//! A node is a struct of one's own behind one lock: [`TField`]s and [`TLink`]s, which change, and whatever else, which does
-//! not (a key, say). A [`TRef`] refers to a node for as long as the transaction lasts; a [`TRoot`] is where a structure
+//! A node is a struct of one's own behind one lock: [`TField`]s, [`TBox`]es and [`TLink`]s, which change, and whatever else,
+//! which does not (a key, say). A [`TRef`] refers to a node for as long as the transaction lasts; a [`TRoot`] is where a structure
 //! begins. Reading a link gives a `TRef`, by which the next node is read.
 //!
 //! ```
@@ -64,6 +64,7 @@
 //!
 //! What it does not do: it owns nothing. A structure frees its nodes when it is dropped ([`TRoot::free_all`]), or leaks them.
 
+use crate::cell::TBox;
 use crate::control::Control;
 use crate::desk::Block;
 use crate::place::Place;
@@ -83,6 +84,9 @@ struct Node<N, W: World> {
 
 /// An address as it lies in a link: 0 for none.
 type Address = usize;
+
+/// In place of an address, in roots only: leads nowhere yet. No node has this address, or one with this bit.
+const UNSET: Address = 1;
 
 /// A plain value in a node.
 #[derive(Debug)]
@@ -104,7 +108,7 @@ impl<T: Plain> TField<T> {
 /// A link from a node to another one of the same kind, or to none.
 #[repr(transparent)]
 pub struct TLink<N, W: World = Global> {
-    /// Zero, or the address of a `Node<N, W>` that was made by [`TRef::alloc`].
+    /// Zero, or the address of a `Node<N, W>` that was made by [`TRef::alloc`]; in a root also [`UNSET`].
     address: <Address as Plain>::Cells,
     leads_to: PhantomData<fn() -> (N, W)>,
 }
@@ -127,11 +131,32 @@ impl<N, W: World> std::fmt::Debug for TLink<N, W> {
     }
 }
 
+/// Links of a node, as many as it is made with, in an allocation of their own. Its lock guards them all.
+pub(crate) struct TLinks<N, W: World>(Box<[TLink<N, W>]>);
+
+impl<N: Send + Sync + 'static, W: World> TLinks<N, W> {
+    /// So many, to no node.
+    pub(crate) fn none(count: usize) -> Self {
+        TLinks((0..count).map(|_| TLink::none()).collect())
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<N, W: World> std::fmt::Debug for TLinks<N, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TLinks").finish_non_exhaustive()
+    }
+}
+
 fn address_of<N, W: World>(node: Option<TRef<'_, N, W>>) -> Address {
     node.map_or(0, |node| std::ptr::from_ref(node.node).expose_provenance())
 }
 
-/// The node at an address that was read.
+/// The node at an address that was read, which is not [`UNSET`].
 ///
 /// # Safety
 /// The read stood, in an attempt that lasts for `'tx`: see the module's page.
@@ -181,6 +206,9 @@ impl<N, W: World> std::ops::Deref for TRef<'_, N, W> {
 }
 
 impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
+    /// What a node takes, its lock included.
+    pub(crate) const BYTES: usize = size_of::<Node<N, W>>();
+
     /// A new node, which goes away if the attempt does not commit. If it does, whoever has linked it sees to its
     /// being freed some day.
     #[inline]
@@ -260,6 +288,33 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         Ok(())
     }
 
+    /// What is in one of its boxes, by reference.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    #[inline(always)]
+    pub fn read<X: Reads<'tx, W>, T: Send + Sync + 'static>(
+        self,
+        tx: X,
+        of: impl for<'n> FnOnce(&'n N) -> &'n TBox<T>,
+    ) -> Result<&'tx T, Interrupted> {
+        self.part(of).read::<W, X>(tx, self.lock(&tx.desk().common.table))
+    }
+
+    /// Puts something else into one of its boxes.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    #[inline]
+    pub fn put<X: Writes<'tx, W>, T: Send + Sync + 'static>(
+        self,
+        tx: X,
+        of: impl for<'n> FnOnce(&'n N) -> &'n TBox<T>,
+        value: T,
+    ) -> Result<(), Interrupted> {
+        self.part(of).set::<W, X>(tx, self.lock(&tx.desk().common.table), value)
+    }
+
     /// Where one of its links leads.
     ///
     /// # Errors
@@ -270,9 +325,31 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         tx: X,
         of: impl for<'n> FnOnce(&'n N) -> &'n TLink<M, W>,
     ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
-        let cells = &self.part(of).address;
+        self.follow_part(tx, self.part(of))
+    }
+
+    /// Where the `index`th of its links leads.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    #[inline(always)]
+    pub(crate) fn follow_nth<X: Reads<'tx, W>, M: Send + Sync + 'static>(
+        self,
+        tx: X,
+        of: impl for<'n> FnOnce(&'n N) -> &'n TLinks<M, W>,
+        index: usize,
+    ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
+        self.follow_part(tx, &self.part(of).0[index])
+    }
+
+    #[inline(always)]
+    fn follow_part<X: Reads<'tx, W>, M: Send + Sync + 'static>(
+        self,
+        tx: X,
+        link: &'tx TLink<M, W>,
+    ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
         let lock = self.lock(&tx.desk().common.table);
-        let address = Address::from_words(read::<W, X, _>(tx, lock, || Address::load(cells))?);
+        let address = Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&link.address))?);
         // SAFETY: the read stood.
         Ok(unsafe { node_at(address) })
     }
@@ -288,10 +365,33 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         of: impl for<'n> FnOnce(&'n N) -> &'n TLink<M, W>,
         to: Option<TRef<'tx, M, W>>,
     ) -> Result<(), Interrupted> {
-        let cells = &self.part(of).address;
+        self.link_part(tx, self.part(of), to)
+    }
+
+    /// Makes the `index`th of its links lead elsewhere.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    pub(crate) fn link_nth<X: Writes<'tx, W>, M: Send + Sync + 'static>(
+        self,
+        tx: X,
+        of: impl for<'n> FnOnce(&'n N) -> &'n TLinks<M, W>,
+        index: usize,
+        to: Option<TRef<'tx, M, W>>,
+    ) -> Result<(), Interrupted> {
+        self.link_part(tx, &self.part(of).0[index], to)
+    }
+
+    #[inline(always)]
+    fn link_part<X: Writes<'tx, W>, M: Send + Sync + 'static>(
+        self,
+        tx: X,
+        link: &'tx TLink<M, W>,
+        to: Option<TRef<'tx, M, W>>,
+    ) -> Result<(), Interrupted> {
         let desk = tx.desk();
         lock_for_writing::<W, X>(tx, self.lock(&desk.common.table))?;
-        desk.store::<Address>(cells, address_of(to).into_words());
+        desk.store::<Address>(&link.address, address_of(to).into_words());
         Ok(())
     }
 }
@@ -322,6 +422,18 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
         TRoot { header: Default::default(), link: TLink::none() }
     }
 
+    /// Of a structure that is not there yet: it leads nowhere, and can tell that from being empty.
+    pub(crate) fn unset() -> Self {
+        let link = TLink { address: Address::cells(UNSET.into_words()), leads_to: PhantomData };
+        TRoot { header: Default::default(), link }
+    }
+
+    /// Whether it leads somewhere, if it is set, at a glance: nothing follows from it for a transaction.
+    pub(crate) fn glance(&self) -> Option<bool> {
+        let address = Address::from_words(Address::load(&self.link.address));
+        (address != UNSET).then_some(address != 0)
+    }
+
     #[inline(always)]
     fn lock<'tx>(
         &'tx self,
@@ -336,10 +448,28 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
     /// [`Interrupted`]: hand it on.
     #[inline(always)]
     pub fn get<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<Option<TRef<'tx, N, W>>, Interrupted> {
-        let lock = self.lock(&tx.desk().common.table);
-        let words = read::<W, X, _>(tx, lock, || Address::load(&self.link.address))?;
         // SAFETY: the read stood.
-        Ok(unsafe { node_at(Address::from_words(words)) })
+        Ok(unsafe { node_at(self.address(tx)? & !UNSET) })
+    }
+
+    /// The first node, or none, if it is set.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    #[inline(always)]
+    pub(crate) fn get_if_set<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+    ) -> Result<Option<Option<TRef<'tx, N, W>>>, Interrupted> {
+        let address = self.address(tx)?;
+        // SAFETY: the read stood.
+        Ok((address != UNSET).then(|| unsafe { node_at(address) }))
+    }
+
+    #[inline(always)]
+    fn address<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<Address, Interrupted> {
+        let lock = self.lock(&tx.desk().common.table);
+        Ok(Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&self.link.address))?))
     }
 
     /// Makes it another one, or none.
@@ -367,7 +497,7 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
         fn take<N, W: World>(link: &mut TLink<N, W>) -> Option<NonNull<Node<N, W>>> {
             let address = Address::from_words(Address::load(&link.address));
             link.address = Address::cells(0usize.into_words());
-            NonNull::new(std::ptr::with_exposed_provenance_mut(address))
+            if address <= UNSET { None } else { NonNull::new(std::ptr::with_exposed_provenance_mut(address)) }
         }
         let mut found: Vec<_> = take(&mut self.link).into_iter().collect();
         while let Some(node) = found.pop() {

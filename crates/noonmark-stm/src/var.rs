@@ -106,6 +106,12 @@ impl<T: Plain, W: World> TVar<T, W> {
         W::atomically(|tx| self.set(tx, value));
     }
 
+    /// What it is, to the only one who writes it, who needs no look at the lock: see [`crate::owned`].
+    #[inline(always)]
+    pub(crate) fn load_own(&self) -> T {
+        T::from_words(T::load(&self.cells))
+    }
+
     /// What it is, to its only owner.
     pub fn into_inner(self) -> T {
         T::from_words(T::load(&self.cells))

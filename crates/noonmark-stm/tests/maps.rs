@@ -1,144 +1,221 @@
-//! Maps against a model, alone and with others at work, under every control.
+//! Maps with others at work, under every control: each answers as a `BTreeMap` would, keeps its invariants, and is whole at
+//! every moment. (What one thread sees alone: `maps_model.rs`.)
 #![cfg(not(any(loom, shuttle)))]
 
 mod support;
 
-use noonmark_stm::{TRavlMap, World};
+#[path = "support/numbers.rs"]
+mod numbers;
+
+use noonmark_stm::{Look, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap, TZipMap, World};
+use numbers::Numbers;
 use std::collections::BTreeMap;
 use support::for_each_control;
 
-/// SplitMix64.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
+/// Each thread has keys of its own, and a model of what becomes of them; what they share is the structure.
+fn storm<S>(map: &TMap<S>)
+where
+    S: Structure<Key = u64, Value = u64> + Look<u64>,
+{
+    const THREADS: u64 = 4;
+    const KEYS: u64 = 60;
+    const TRANSACTIONS: u64 = 4_000;
+    let mut models = Vec::new();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(move || storm_of_one(map, thread, THREADS, KEYS, TRANSACTIONS)))
+            .collect();
+        models.extend(threads.into_iter().flat_map(|thread| thread.join().unwrap()));
+    });
+    let (count, longest) = S::World::view(|tx| map.check(tx));
+    assert_eq!(count, models.len());
+    assert!(longest <= 64, "{longest} links to an entry, of {count}");
+    let mut entries = S::World::view(|tx| {
+        map.iter(tx).map(|entry| entry.map(|(key, value)| (*key, value))).collect::<Result<Vec<_>, _>>()
+    });
+    entries.sort_unstable();
+    models.sort_unstable();
+    assert_eq!(entries, models);
 }
 
-fn a_ravl_map_does_what_a_btree_map_does<W: World>() {
-    for seed in 0..4 {
-        let mut numbers = Numbers(seed);
-        let keys = [10, 100, 1000, 5][seed as usize];
-        let (map, mut model) = (TRavlMap::<u64, u64, W>::new_in(), BTreeMap::new());
-        let mut session = W::session();
-        for step in 0..4_000 {
-            let (key, value) = (numbers.below(keys), step);
-            match numbers.below(12) {
-                0..=3 => {
-                    let before = session.atomically(|tx| map.insert(tx, key, value));
-                    assert_eq!(before, model.insert(key, value));
-                }
-                4..=6 => {
-                    assert_eq!(session.atomically(|tx| map.remove(tx, &key)), model.remove(&key));
-                }
-                7 => {
-                    let change =
-                        |value: Option<u64>| value.filter(|value| value % 3 > 0).map(|value| value + 1);
-                    let before = session.atomically(|tx| map.update(tx, key, change));
-                    assert_eq!(before, model.get(&key).copied());
-                    match change(before) {
-                        Some(after) => model.insert(key, after),
-                        None => model.remove(&key),
-                    };
-                }
-                8 => {
-                    let end = key + numbers.below(keys);
-                    let seen = session.view(|tx| {
-                        map.range(tx, key..end)
-                            .map(|entry| entry.map(|(k, v)| (*k, v)))
-                            .collect::<Result<Vec<_>, _>>()
-                    });
-                    let expected: Vec<_> = model.range(key..end).map(|(k, v)| (*k, *v)).collect();
-                    assert_eq!(seen, expected);
-                }
-                9 => {
-                    let ends = session.view(|tx| {
-                        let first = map.first_key_value(tx)?.map(|(k, v)| (*k, v));
-                        Ok((first, map.last_key_value(tx)?.map(|(k, v)| (*k, v))))
-                    });
-                    let own = |entry: Option<(&u64, &u64)>| entry.map(|(k, v)| (*k, *v));
-                    assert_eq!(ends, (own(model.first_key_value()), own(model.last_key_value())));
-                }
-                10 if step % 5 == 0 => {
-                    assert_eq!(session.atomically(|tx| map.pop_first(tx)), model.pop_first());
-                    assert_eq!(session.atomically(|tx| map.pop_last(tx)), model.pop_last());
-                }
-                _ => {
-                    let seen = session.view(|tx| Ok((map.get(tx, &key)?, map.contains_key(tx, &key)?)));
-                    assert_eq!(seen, (model.get(&key).copied(), model.contains_key(&key)));
-                }
+fn storm_of_one<S>(map: &TMap<S>, thread: u64, threads: u64, keys: u64, transactions: u64) -> Vec<(u64, u64)>
+where
+    S: Structure<Key = u64, Value = u64> + Look<u64>,
+{
+    let (mut numbers, mut model) = (Numbers(thread), BTreeMap::new());
+    let mut session = S::World::session();
+    for number in 0..transactions {
+        // In some phases it grows, in others it shrinks.
+        let is_growing = number % 400 < 200;
+        let key = numbers.below(keys) * threads + thread;
+        let other = numbers.below(keys) * threads + thread;
+        let kind = numbers.below(10);
+        match (kind, is_growing) {
+            (0..=5, true) | (0..=1, false) => {
+                let answers = session
+                    .atomically(|tx| Ok((map.insert(tx, key, number)?, map.insert(tx, other, number + 1)?)));
+                assert_eq!(answers, (model.insert(key, number), model.insert(other, number + 1)));
             }
-            if step % 100 == 0 {
-                let (count, _) = session.view(|tx| map.check(tx));
-                let seen = session.view(|tx| Ok((map.len(tx)?, map.is_empty(tx)?)));
-                assert_eq!((count, seen), (model.len(), (model.len(), model.is_empty())));
+            (6..=7, true) | (2..=7, false) => {
+                let answers = session.atomically(|tx| Ok((map.remove(tx, &key)?, map.remove(tx, &other)?)));
+                assert_eq!(answers, (model.remove(&key), model.remove(&other)));
+            }
+            (8, _) => {
+                // Somewhere else, and out again at once.
+                let before = session.atomically(|tx| {
+                    let before = map.update(tx, key, |value| Some(value.unwrap_or(number) + 1))?;
+                    map.insert(tx, u64::MAX - thread, number)?;
+                    assert_eq!(map.remove(tx, &(u64::MAX - thread))?, Some(number));
+                    Ok(before)
+                });
+                assert_eq!(before, model.get(&key).copied());
+                model.insert(key, before.unwrap_or(number) + 1);
+            }
+            _ => {
+                let seen = session.view(|tx| Ok((map.get(tx, &key)?, map.contains_key(tx, &other)?)));
+                assert_eq!(seen, (model.get(&key).copied(), model.contains_key(&other)));
             }
         }
     }
+    model.into_iter().collect()
 }
 
-fn a_ravl_map_is_flat<W: World>() {
-    let map = TRavlMap::<u64, u64, W>::new_in();
-    let mut session = W::session();
-    // In order, and from both ends: what makes a tree without balance a list.
-    for key in 0..2_000 {
-        session.atomically(|tx| {
-            map.insert(tx, 10_000 + key, key)?;
-            map.insert(tx, 10_000 - key, key)
-        });
-    }
-    let (count, height) = session.view(|tx| map.check(tx));
-    assert_eq!(count, 3_999);
-    assert!(height <= 18, "{height}: more than 1.44 times the logarithm of the insertions");
+/// Closures that go on after an error do no harm: what they do then comes to nothing, and to an end.
+fn reckless<S>(map: &TMap<S>)
+where
+    S: Structure<Key = u64, Value = u64> + Look<u64>,
+{
+    const KEYS: u64 = 24;
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let (mut numbers, mut session) = (Numbers(thread), S::World::session());
+                for _ in 0..1_500 {
+                    let keys: [u64; 6] = std::array::from_fn(|_| numbers.below(KEYS));
+                    session.atomically(|tx| {
+                        for pair in keys.chunks(2) {
+                            let _ = map.remove(tx, &pair[0]);
+                            let _ = map.insert(tx, pair[1], thread);
+                            let _ = map.update(tx, pair[0], |value| value.map(|value| value + 1));
+                        }
+                        // In an attempt that is doomed, of what is half done; but it ends.
+                        let _ = map.iter(tx).count();
+                        Ok(())
+                    });
+                }
+            });
+        }
+    });
+    S::World::view(|tx| map.check(tx));
 }
 
 /// Entries move between two maps; whoever looks sees each in one of them.
-fn what_moves_between_maps_is_always_in_one<W: World>() {
-    const KEYS: u64 = 200;
-    let maps = [TRavlMap::<u64, u64, W>::new_in(), TRavlMap::<u64, u64, W>::new_in()];
-    W::atomically(|tx| (0..KEYS).try_for_each(|key| maps[0].insert(tx, key, key * 10).map(drop)));
+fn moves<W, S, R>(left: &TMap<S>, right: &TMap<R>)
+where
+    W: World,
+    S: Structure<Key = u64, Value = u64, World = W> + Look<u64>,
+    R: Structure<Key = u64, Value = u64, World = W> + Look<u64>,
+{
+    const KEYS: u64 = 100;
+    W::atomically(|tx| (0..KEYS).try_for_each(|key| left.insert(tx, key, key * 10).map(drop)));
     std::thread::scope(|scope| {
         for thread in 0..4 {
-            let maps = &maps;
             scope.spawn(move || {
                 let mut numbers = Numbers(thread);
                 let mut session = W::session();
-                for _ in 0..3_000 {
+                for _ in 0..4_000 {
                     let key = numbers.below(KEYS);
                     if thread == 3 {
                         let (left, right) =
-                            session.view(|tx| Ok((maps[0].get(tx, &key)?, maps[1].get(tx, &key)?)));
+                            session.view(|tx| Ok((left.get(tx, &key)?, right.get(tx, &key)?)));
                         assert_eq!(left.xor(right), Some(key * 10));
                     } else {
                         session.atomically(|tx| {
-                            let from = usize::from(maps[0].contains_key(tx, &key)?) ^ 1;
-                            let Some(value) = maps[from].remove(tx, &key)? else { panic!("in neither") };
-                            assert_eq!(maps[from ^ 1].insert(tx, key, value)?, None, "in both");
+                            let before = match left.remove(tx, &key)? {
+                                Some(value) => right.insert(tx, key, value)?,
+                                None => match right.remove(tx, &key)? {
+                                    Some(value) => left.insert(tx, key, value)?,
+                                    None => panic!("in neither"),
+                                },
+                            };
+                            assert_eq!(before, None, "in both");
                             Ok(())
                         });
                     }
                 }
-                let total = session.view(|tx| Ok(maps[0].len(tx)? + maps[1].len(tx)?));
+                let total = session.view(|tx| Ok(left.len(tx)? + right.len(tx)?));
                 assert_eq!(total as u64, KEYS);
             });
         }
     });
-    let counts = W::view(|tx| Ok(maps[0].check(tx)?.0 + maps[1].check(tx)?.0));
+    let counts = W::view(|tx| Ok(left.check(tx)?.0 + right.check(tx)?.0));
     assert_eq!(counts as u64, KEYS);
+}
+
+/// Many insert new entries, so that the map doubles again and again under them.
+fn a_map_grows_under_its_writers<W: World>() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 1_500;
+    let map = THashMap::<u64, u64, W>::new_in();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let map = &map;
+            scope.spawn(move || {
+                let mut session = W::session();
+                for number in 0..EACH {
+                    let key = number * THREADS + thread;
+                    assert_eq!(session.atomically(|tx| map.insert(tx, key, number)), None);
+                    let back = number / 2 * THREADS + thread;
+                    assert_eq!(session.view(|tx| map.get(tx, &back)), Some(number / 2));
+                }
+            });
+        }
+    });
+    let (entries, buckets) = W::view(|tx| Ok((map.check(tx)?.0 as u64, map.buckets(tx)? as u64)));
+    assert_eq!(entries, THREADS * EACH);
+    assert!(buckets * 2 >= entries && buckets <= entries * 3, "{buckets} buckets for {entries} entries");
+}
+
+macro_rules! on_each_map {
+    ($($name:ident: $make:expr;)*) => { $(
+        fn $name<W: World>() {
+            storm(&$make);
+            reckless(&$make);
+        }
+    )* };
+}
+
+on_each_map! {
+    storm_on_a_ravl_map: TRavlMap::<u64, u64, W>::new_in();
+    storm_on_a_red_black_map: TRbMap::<u64, u64, W>::new_in();
+    storm_on_a_zip_map: TZipMap::<u64, u64, W>::new_in();
+    storm_on_a_skip_map: TSkipMap::<u64, u64, W>::new_in();
+    storm_on_a_hash_map_that_grows: THashMap::<u64, u64, W>::new_in();
+    storm_on_a_hash_map_with_long_chains: THashMap::<u64, u64, W>::with_buckets_in(32);
+}
+
+fn moves_between_a_ravl_and_a_hash_map<W: World>() {
+    moves::<W, _, _>(&TRavlMap::new_in(), &THashMap::<_, _, W>::new_in());
+}
+
+fn moves_between_a_red_black_and_a_zip_map<W: World>() {
+    moves::<W, _, _>(&TRbMap::new_in(), &TZipMap::new_in());
+}
+
+fn moves_between_a_skip_and_a_ravl_map<W: World>() {
+    moves::<W, _, _>(&TSkipMap::new_in(), &TRavlMap::new_in());
 }
 
 for_each_control! {
     [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dcotl_sf]:
-    a_ravl_map_does_what_a_btree_map_does,
-    a_ravl_map_is_flat,
-    what_moves_between_maps_is_always_in_one,
+    storm_on_a_ravl_map,
+    storm_on_a_red_black_map,
+    storm_on_a_zip_map,
+    storm_on_a_skip_map,
+    storm_on_a_hash_map_that_grows,
+    storm_on_a_hash_map_with_long_chains,
+    moves_between_a_ravl_and_a_hash_map,
+    moves_between_a_red_black_and_a_zip_map,
+    moves_between_a_skip_and_a_ravl_map,
+    a_map_grows_under_its_writers,
 }

@@ -3,7 +3,10 @@
 
 mod support;
 
-use noonmark_stm::{Interrupted, TField, TLink, TRef, TRoot, World};
+use noonmark_stm::{
+    Boxed, Interrupted, Look, Structure, TField, THashMap, TLink, TMap, TQueue, TRavlMap, TRbMap, TRef,
+    TRoot, TSkipMap, TZipMap, World,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use support::for_each_control;
@@ -96,6 +99,114 @@ fn values_are_freed_once_and_not_too_early<W: World>() {
     drop(cells);
     settle::<W>();
     assert_eq!(alive.load(Ordering::Relaxed), 0, "none is left, and none was freed twice");
+}
+
+/// Boxed values in maps: of entries that are replaced, taken out, called off, or never committed.
+fn values_in_maps_are_freed_once_and_not_too_early<W: World, S>(map: TMap<S>)
+where
+    S: Structure<Key = u64, Value = Boxed<Counted>, World = W> + Look<u64>,
+{
+    const ROUNDS: u64 = 3_000;
+    let alive = Arc::new(AtomicI64::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (map, alive) = (&map, &alive);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    // Some that all want, and some of one's own.
+                    let key = if round % 3 == 0 { round % 11 } else { round * 7 % 100 * 4 + thread };
+                    match (thread + round) % 5 {
+                        0 | 1 => W::atomically(|tx| {
+                            let before = map.insert(tx, key, Counted::new(alive, round))?;
+                            before.map(Counted::checked);
+                            map.insert(tx, key + 1, Counted::new(alive, round)).map(drop)
+                        }),
+                        2 => {
+                            let _: Result<(), CalledOff> = W::try_atomically(|tx| {
+                                map.insert(tx, key, Counted::new(alive, 7))?;
+                                map.insert(tx, key, Counted::new(alive, 8))?;
+                                map.remove(tx, &(key + 1))?;
+                                Err(CalledOff)
+                            });
+                        }
+                        3 => W::atomically(|tx| {
+                            let removed = map.remove(tx, &key)?;
+                            removed.map(Counted::checked);
+                            Ok(())
+                        }),
+                        _ => W::view(|tx| {
+                            for entry in map.iter(tx) {
+                                entry?.1.checked();
+                            }
+                            Ok(())
+                        }),
+                    }
+                }
+            });
+        }
+    });
+    settle::<W>();
+    assert_eq!(alive.load(Ordering::Relaxed), W::view(|tx| map.len(tx)) as i64);
+    drop(map);
+    assert_eq!(alive.load(Ordering::Relaxed), 0, "none is left, and none was freed twice");
+}
+
+fn values_in_ravl_maps<W: World>() {
+    values_in_maps_are_freed_once_and_not_too_early::<W, _>(TRavlMap::new_in());
+}
+
+fn values_in_red_black_maps<W: World>() {
+    values_in_maps_are_freed_once_and_not_too_early::<W, _>(TRbMap::new_in());
+}
+
+fn values_in_zip_maps<W: World>() {
+    values_in_maps_are_freed_once_and_not_too_early::<W, _>(TZipMap::new_in());
+}
+
+fn values_in_skip_maps<W: World>() {
+    values_in_maps_are_freed_once_and_not_too_early::<W, _>(TSkipMap::new_in());
+}
+
+fn items_in_queues<W: World>() {
+    let alive = Arc::new(AtomicI64::new(0));
+    let queue = TQueue::<Counted, W>::new_in();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (queue, alive) = (&queue, &alive);
+            scope.spawn(move || {
+                for round in 0..3_000 {
+                    match (thread + round) % 4 {
+                        0 => W::atomically(|tx| queue.push(tx, Counted::new(alive, round))),
+                        1 => W::atomically(|tx| {
+                            let popped = queue.pop(tx)?;
+                            popped.as_ref().map(Counted::checked);
+                            Ok(())
+                        }),
+                        2 => {
+                            let _: Result<(), CalledOff> = W::try_atomically(|tx| {
+                                queue.push(tx, Counted::new(alive, 7))?;
+                                queue.pop(tx)?;
+                                Err(CalledOff)
+                            });
+                        }
+                        _ => W::view(|tx| {
+                            queue.peek(tx)?.map(Counted::checked);
+                            Ok(())
+                        }),
+                    }
+                }
+            });
+        }
+    });
+    settle::<W>();
+    assert_eq!(alive.load(Ordering::Relaxed), W::view(|tx| queue.len(tx)) as i64);
+    drop(queue);
+    assert_eq!(alive.load(Ordering::Relaxed), 0, "none is left, and none was freed twice");
+}
+
+fn values_in_hash_maps<W: World>() {
+    values_in_maps_are_freed_once_and_not_too_early::<W, _>(THashMap::<_, _, W>::new_in());
+    values_in_maps_are_freed_once_and_not_too_early::<W, _>(THashMap::<_, _, W>::with_buckets_in(16));
 }
 
 /// Lets what waits at the desks be freed: one transaction after another at each.
@@ -229,6 +340,12 @@ fn dropping_may_run_transactions<W: World>() {
 for_each_control! {
     [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dctl, dcotl_sf, tinystm]:
     values_are_freed_once_and_not_too_early,
+    values_in_ravl_maps,
+    values_in_red_black_maps,
+    values_in_zip_maps,
+    values_in_skip_maps,
+    values_in_hash_maps,
+    items_in_queues,
     nodes_are_freed_once_and_not_too_early,
     a_branch_that_is_undone_keeps_what_may_still_be_looked_at,
 }

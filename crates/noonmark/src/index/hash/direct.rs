@@ -36,6 +36,8 @@ use std::ptr::NonNull;
 
 /// The fewest places: each has four numbers of places to choose words from that no key of its own has.
 const PLACES_MIN: usize = 4;
+/// The most: their memory is asked for at once.
+const PLACES_MAX: usize = 1 << 32;
 /// What one number of a high half turns the places by: the golden ratio's part behind the point, times 2^64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -64,9 +66,10 @@ unsafe impl Send for DirectTable {}
 unsafe impl Sync for DirectTable {}
 
 impl DirectTable {
-    /// Places for about so many rows; `None` if nobody knows how many, or the memory is not to be had.
+    /// Places for about so many rows; `None` if nobody knows how many, if they are too many, or if the memory is not
+    /// to be had.
     pub(super) fn new(rows: usize, shape: RecordShape) -> Option<DirectTable> {
-        if rows == 0 {
+        if rows == 0 || rows > PLACES_MAX {
             return None;
         }
         let places = rows.max(PLACES_MIN).checked_next_power_of_two()?;
