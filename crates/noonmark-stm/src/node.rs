@@ -527,13 +527,13 @@ mod tests {
     #[test]
     #[should_panic(expected = "a part of another node")]
     fn a_part_of_another_node_is_refused() {
+        static ANOTHER: std::sync::LazyLock<Item> =
+            std::sync::LazyLock::new(|| Item { value: TField::new(2), next: TLink::none() });
         let root = TRoot::<Item>::new();
         atomically(|tx| {
             let one = TRef::alloc(tx, Item { value: TField::new(1), next: TLink::none() });
-            let another: &'static Item =
-                Box::leak(Box::new(Item { value: TField::new(2), next: TLink::none() }));
             root.set(tx, None)?;
-            one.get(tx, |_| &another.value)
+            one.get(tx, |_| &ANOTHER.value)
         });
     }
 

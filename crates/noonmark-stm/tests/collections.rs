@@ -166,7 +166,7 @@ fn additions_do_not_conflict<W: World>() {
 }
 
 for_each_control! {
-    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dcotl_sf, tl2_gv4]:
+    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm, two_pl_sf] in table [dcotl_sf, tl2_gv4]:
     a_queue_is_first_in_first_out,
     a_queue_hands_on_each_item_once_in_order,
     a_counter_is_exact,

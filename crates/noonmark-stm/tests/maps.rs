@@ -207,7 +207,7 @@ fn moves_between_a_skip_and_a_ravl_map<W: World>() {
 }
 
 for_each_control! {
-    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dcotl_sf]:
+    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm, two_pl_sf] in table [dcotl_sf]:
     storm_on_a_ravl_map,
     storm_on_a_red_black_map,
     storm_on_a_zip_map,

@@ -338,7 +338,7 @@ fn dropping_may_run_transactions<W: World>() {
 }
 
 for_each_control! {
-    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table [dctl, dcotl_sf, tinystm]:
+    [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm, two_pl_sf] in table [dctl, dcotl_sf, tinystm, two_pl_sf]:
     values_are_freed_once_and_not_too_early,
     values_in_ravl_maps,
     values_in_red_black_maps,
