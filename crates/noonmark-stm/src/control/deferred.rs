@@ -138,7 +138,10 @@ impl<V: Variant> Control for V {
         let copy = load();
         // The copy comes before the look at the word.
         fence(Ordering::Acquire);
-        if lock.load_after_fence().is_older_than(me.local.limit.get()) {
+        let word = lock.load_after_fence();
+        // What this slot has left last is its own to read, however new: mostly it wrote it in the transaction before.
+        let is_own = || word.is_left_by(me.slot) && !me.is_irrevocable();
+        if word.is_older_than(me.local.limit.get()) || is_own() {
             if tracked {
                 log_read(me, lock);
             }
@@ -267,7 +270,7 @@ fn log_read<V: Variant>(me: &Desk<V>, lock: &Lock) {
     }
 }
 
-/// A read that finds more than an old word: one's own, somebody's lock, or something new.
+/// A read that finds more than an old word or one that this slot has left: somebody's lock, one's own, or something new.
 #[cold]
 #[inline(never)]
 fn read_slowly<V: Variant, R: Copy>(
