@@ -12,7 +12,7 @@
 mod schedules;
 
 use noonmark_stm::{
-    Control, Dcotl, DcotlSf, Dctl, DctlSf, Look, Structure, TCounter, THashMap, TMap, TQueue, TRavlMap,
+    Dcotl, DcotlSf, Dctl, DctlSf, Look, Opaque, Structure, TCounter, THashMap, TMap, TQueue, TRavlMap,
     TRbMap, TSkipMap, TZipMap, TinyStm, Tl2Gv4, World,
 };
 use schedules::{Fresh, on_schedules, together};
@@ -85,7 +85,7 @@ where
     assert_eq!(entries, all.len());
 }
 
-fn errors_do_no_harm_to_any<C: Control>() {
+fn errors_do_no_harm_to_any<C: Opaque>() {
     on_schedules::<C>(SCHEDULES, || errors_do_no_harm(THashMap::<_, _, Fresh<C>>::new_in()));
     on_schedules::<C>(SCHEDULES, || errors_do_no_harm(TSkipMap::<_, _, Fresh<C>>::new_in()));
     on_schedules::<C>(SCHEDULES, || errors_do_no_harm(TRavlMap::<_, _, Fresh<C>>::new_in()));
@@ -93,7 +93,7 @@ fn errors_do_no_harm_to_any<C: Control>() {
     on_schedules::<C>(SCHEDULES, || errors_do_no_harm(TZipMap::<_, _, Fresh<C>>::new_in()));
 }
 
-fn on_all_maps<C: Control>() {
+fn on_all_maps<C: Opaque>() {
     on_schedules::<C>(SCHEDULES, || nothing_is_lost(THashMap::<_, _, Fresh<C>>::new_in()));
     on_schedules::<C>(SCHEDULES, || nothing_is_lost(TSkipMap::<_, _, Fresh<C>>::new_in()));
     on_schedules::<C>(SCHEDULES, || nothing_is_lost(TRavlMap::<_, _, Fresh<C>>::new_in()));
@@ -102,7 +102,7 @@ fn on_all_maps<C: Control>() {
 }
 
 /// Items come out once, and whoever waits is woken; each counts what he does.
-fn a_queue_and_its_counter<C: Control>() {
+fn a_queue_and_its_counter<C: Opaque>() {
     on_schedules::<C>(SCHEDULES, || {
         let queue = Arc::new((TQueue::<u64, Fresh<C>>::new_in(), TCounter::<Fresh<C>>::new_in()));
         let produce = |item: u64| -> Box<dyn FnOnce() + Send> {

@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let db = Database::in_memory();
-    let options = TableOptions::new().protocol(protocol).index(index);
+    let expected = usize::try_from(rows)?;
+    let options = TableOptions::new().protocol(protocol).index(index).expected_rows(expected);
     let table = db.create_table::<u64, (Half, Half)>("rows", options)?;
     let (even, odd) = (table.group::<0>(), table.group::<1>());
     let mut session = db.session()?;

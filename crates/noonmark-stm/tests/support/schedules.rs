@@ -1,6 +1,6 @@
 //! Runs a test in many schedules, each with a memory of its own.
 
-use noonmark_stm::{Control, Memory, Own, Settings, Threads, World};
+use noonmark_stm::{Memory, Opaque, Own, Settings, Threads, World};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ std::thread_local! {
 
 // SAFETY: set before a schedule begins, and kept to its end, when no variable is left: `on_schedules` sees to it. Each test is
 // a thread of the system, and uses one world.
-unsafe impl<C: Control> World for Fresh<C> {
+unsafe impl<C: Opaque> World for Fresh<C> {
     type Control = C;
     type Host = Threads;
     type Place = Own;
@@ -28,7 +28,7 @@ unsafe impl<C: Control> World for Fresh<C> {
 }
 
 /// Runs it on so many schedules at random, and as many with a few preemptions in unlikely places.
-pub fn on_schedules<C: Control>(schedules: usize, test: impl Fn() + Send + Sync + 'static) {
+pub fn on_schedules<C: Opaque>(schedules: usize, test: impl Fn() + Send + Sync + 'static) {
     let test = Arc::new(test);
     let run = |scheduler: Box<dyn Scheduler + Send>| {
         let test = test.clone();
