@@ -397,6 +397,8 @@ fn a_record_takes_what_is_documented() {
 const HASH_ENTRY_BYTES: f64 = 48.0;
 const ORDERED_ENTRY_BYTES_IN_ORDER: f64 = 20.0;
 const ORDERED_ENTRY_BYTES_AT_RANDOM: f64 = 32.0;
+const ORDERED_ENTRY_BYTES_DESCENDING: f64 = 40.0;
+const ORDERED_ENTRY_BYTES_IN_GROUPS: f64 = 56.0;
 
 /// A different number for each number, in no order.
 fn scattered(number: u64) -> u64 {
@@ -421,6 +423,20 @@ fn an_index_entry_takes_what_is_documented() {
     check("ordered, keys in order", bytes, ORDERED_ENTRY_BYTES_IN_ORDER);
     let (_, bytes) = measured_row(with(IndexKind::Ordered), scattered, || 1u64);
     check("ordered, keys at random", bytes, ORDERED_ENTRY_BYTES_AT_RANDOM);
+    let (_, bytes) = measured_row(with(IndexKind::Ordered), |number| u64::MAX - number, || 1u64);
+    check("ordered, keys in descending order", bytes, ORDERED_ENTRY_BYTES_DESCENDING);
+    // Where groups begin, leaves end: many small groups, in orders that leave leaves emptier than any other tried.
+    for size in [2, 3, 5, 8, 9, 10, 22] {
+        let descending = |number: u64| (u64::from(u32::MAX) - number / size) << 32 | number % size;
+        let (_, bytes) = measured_row(with(IndexKind::Ordered), descending, || 1u64);
+        check(&format!("ordered, groups of {size}, the last first"), bytes, ORDERED_ENTRY_BYTES_IN_GROUPS);
+        let turned = |number: u64| number / size << 32 | (size - number % size);
+        let (_, bytes) = measured_row(with(IndexKind::Ordered), turned, || 1u64);
+        check(&format!("ordered, groups of {size}, each from its end"), bytes, ORDERED_ENTRY_BYTES_IN_GROUPS);
+        let at_random = |number: u64| scattered(number / size) << 32 | number % size;
+        let (_, bytes) = measured_row(with(IndexKind::Ordered), at_random, || 1u64);
+        check(&format!("ordered, groups of {size} at random"), bytes, ORDERED_ENTRY_BYTES_IN_GROUPS);
+    }
     let long = |number| scattered(number).to_be_bytes().map(|byte| [byte; 5]).concat();
     let (_, bytes) = measured_row(with(IndexKind::Hash), long, || 1u64);
     check("hash, keys of 40 bytes", bytes, HASH_ENTRY_BYTES);

@@ -30,8 +30,19 @@ pub fn touch(bytes: u64) {
     drop(blocks);
 }
 
-/// What a process can still take: the least of what the system and the control group leave.
+/// What a process can still take: the least of what the system and the control group leave, and what it has already,
+/// which before a run is loaded is mostly what its allocator has kept of the run before.
 pub fn available_bytes() -> Option<u64> {
+    left_bytes().map(|left| left.saturating_add(resident_bytes().unwrap_or(0)))
+}
+
+/// What the process has.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    kibibytes_of(&status, "VmRSS:")
+}
+
+fn left_bytes() -> Option<u64> {
     let system = std::fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(meminfo_available);
     let read = |name: &str| -> Option<u64> {
         std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse().ok()
@@ -44,7 +55,12 @@ pub fn available_bytes() -> Option<u64> {
 }
 
 fn meminfo_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    kibibytes_of(meminfo, "MemAvailable:")
+}
+
+/// The bytes of a line with this name, which tells kibibytes.
+fn kibibytes_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }

@@ -1,7 +1,7 @@
 //! One run, from its settings to its report.
 //!
 //! A [`Spec`] says everything about a run; [`run`] makes the store and the workload's tables, drives it, and
-//! writes the [`RunReport`]. [`WorkloadSpec::named`] knows the presets by the names that a command line uses.
+//! writes the [`RunReport`](crate::report::RunReport). [`WorkloadSpec::named`] knows the presets by the names that a command line uses.
 //!
 //! Defaults that depend on the workload: point workloads take a hash index, those that scan an ordered one. A
 //! setting that a workload has no use for is refused rather than ignored: a report that says `commit-time` was
