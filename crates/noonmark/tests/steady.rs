@@ -427,13 +427,13 @@ fn an_index_entry_takes_what_is_documented() {
     check("ordered, keys in descending order", bytes, ORDERED_ENTRY_BYTES_DESCENDING);
     // Where groups begin, leaves end: many small groups, in orders that leave leaves emptier than any other tried.
     for size in [2, 3, 5, 8, 9, 10, 22] {
-        let descending = |number: u64| (u64::from(u32::MAX) - number / size) << 32 | number % size;
+        let descending = |number: u64| ((u64::from(u32::MAX) - number / size) << 32) | (number % size);
         let (_, bytes) = measured_row(with(IndexKind::Ordered), descending, || 1u64);
         check(&format!("ordered, groups of {size}, the last first"), bytes, ORDERED_ENTRY_BYTES_IN_GROUPS);
-        let turned = |number: u64| number / size << 32 | (size - number % size);
+        let turned = |number: u64| ((number / size) << 32) | (size - number % size);
         let (_, bytes) = measured_row(with(IndexKind::Ordered), turned, || 1u64);
         check(&format!("ordered, groups of {size}, each from its end"), bytes, ORDERED_ENTRY_BYTES_IN_GROUPS);
-        let at_random = |number: u64| scattered(number / size) << 32 | number % size;
+        let at_random = |number: u64| (scattered(number / size) << 32) | (number % size);
         let (_, bytes) = measured_row(with(IndexKind::Ordered), at_random, || 1u64);
         check(&format!("ordered, groups of {size} at random"), bytes, ORDERED_ENTRY_BYTES_IN_GROUPS);
     }
