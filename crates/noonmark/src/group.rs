@@ -71,6 +71,14 @@ pub trait Group: Sized + 'static {
     /// The value that was written. Only ever called with what [`Group::encode`] wrote, even in a
     /// transaction that will turn out to have read an inconsistent state.
     fn decode(bytes: &[u8]) -> Self;
+
+    /// The value that these bytes are, to be changed where it is, if its bytes are what it is in memory.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
+        let _ = bytes;
+        None
+    }
 }
 
 /// A part of a [`column_group!`](crate::column_group): something of fixed size.
@@ -91,6 +99,13 @@ pub trait Field: Sized + 'static {
     /// Whether its bytes are what it is in memory; only this crate can say so.
     #[doc(hidden)]
     const PLAIN: Plain = Plain(false);
+    /// The value that these bytes are, to be changed where it is, if its bytes are what it is in memory.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
+        let _ = bytes;
+        None
+    }
 }
 
 /// Whether a value in memory is the bytes that [`Field::put`] writes, all of which may be any bytes.
@@ -136,6 +151,10 @@ macro_rules! fixed_group {
             fn decode(bytes: &[u8]) -> Self {
                 <$t as Field>::take(bytes)
             }
+            #[inline(always)]
+            fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
+                <$t as Field>::view_mut(bytes)
+            }
         }
         $crate::single_group_row!($t $(, $($generics)*)?);
     };
@@ -157,6 +176,10 @@ macro_rules! single_group_row {
             #[inline(always)]
             fn encode_row(&self, row: &mut impl $crate::RowWriter) {
                 row.group(0, self);
+            }
+            #[inline(always)]
+            fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
+                <$t as $crate::Group>::view_mut(bytes)
             }
         }
         impl $(<$($generics)*>)? $crate::HasGroup<0> for $t {
@@ -217,6 +240,14 @@ impl<F: Field, const N: usize> Field for [F; N] {
     #[inline(always)]
     fn put_all(fields: &[Self], out: &mut [u8]) {
         F::put_all(fields.as_flattened(), out);
+    }
+    #[inline(always)]
+    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
+        let value = bytes.as_mut_ptr().cast::<Self>();
+        let is_one = F::PLAIN.0 && bytes.len() == size_of::<Self>() && value.is_aligned();
+        // SAFETY: as many bytes are there as it takes, aligned, and borrowed as long; `Plain` says that they are a
+        // value, and stay bytes whatever it is changed to.
+        is_one.then(|| unsafe { &mut *value })
     }
 }
 fixed_group!([F; N], F: Field, const N: usize);
@@ -341,6 +372,13 @@ pub trait Row: Sized + 'static {
     fn decode_row(row: &RowReader<'_>) -> Self;
     /// Takes the groups apart.
     fn encode_row(&self, row: &mut impl RowWriter);
+    /// The row that these bytes are, to be changed where it is, if it is one group whose bytes are what it is in memory.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
+        let _ = bytes;
+        None
+    }
 }
 
 /// That group number `N` of a row has this type.

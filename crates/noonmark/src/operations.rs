@@ -205,6 +205,11 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     pub(crate) fn change_in_place<R: Row>(&mut self, at: usize, change: impl FnOnce(&mut R)) {
         let image = self.writes.words_mut(at, words_of(R::SIZES));
+        if let &[Size::Fixed(bytes)] = R::SIZES
+            && let Some(value) = R::view_mut(&mut as_bytes_mut(image)[..bytes])
+        {
+            return change(value);
+        }
         let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
         change(&mut value);
         value.encode_row(&mut ImageWriter { words: image, sizes: R::SIZES });
