@@ -5,17 +5,18 @@
 //!
 //! What it does not do: choose retry policies, other than limiting attempts where a workload asks for it.
 
-use std::ops::{ControlFlow, RangeBounds};
+use std::ops::{ControlFlow, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use noonmark::{
-    Abort, ColumnGroup, Database, Number, Policy, Protocol, SecondaryIndex, TableOptions, Transaction,
+    Abort, ColumnGroup, Database, FoundRows, Number, Policy, Protocol, SecondaryIndex, TableOptions,
+    Transaction,
 };
 
 use crate::store::{
-    Appends, Conflicts, Counts, Failure, Group, Index, Part, Rows, Scan, Scope, Session, Store, StoreError,
-    StoreKey, StoreRow, Table, TableSpec, TxnResult,
+    Appends, Conflicts, Counts, Failure, Found, Group, Index, Part, Rows, Scan, Scope, Session, Store,
+    StoreError, StoreKey, StoreRow, Table, TableSpec, TxnResult,
 };
 
 /// A database whose tables take one protocol, or several in turn. Cloning it makes another handle.
@@ -124,6 +125,12 @@ fn table_error(name: &str, error: &noonmark::SchemaError) -> StoreError {
     StoreError::Table { name: name.into(), reason: error.to_string() }
 }
 
+impl<K: StoreKey> Found<K> for FoundRows<'_, '_, K> {
+    fn keys(&self) -> &[K] {
+        FoundRows::keys(self)
+    }
+}
+
 impl Store for EngineStore {
     type Table<K: StoreKey, R: StoreRow> = noonmark::Table<K, R>;
     type Group<K: StoreKey, R: Part<I>, const I: usize> = ColumnGroup<K, R::Group>;
@@ -131,6 +138,7 @@ impl Store for EngineStore {
     type Scope = AnyTables;
     type Session = EngineSession;
     type Txn<'a> = Transaction<'a>;
+    type Found<'a, 'k, K: StoreKey> = FoundRows<'a, 'k, K>;
     type Abort = Abort;
 
     fn table<K: StoreKey, R: StoreRow>(&self, spec: &TableSpec) -> Result<noonmark::Table<K, R>, StoreError> {
@@ -245,8 +253,34 @@ macro_rules! rows {
             }
 
             #[inline(always)]
-            fn prefetch(&self, tx: &mut Transaction<'_>, keys: &[$key]) {
-                tx.prefetch(self, keys);
+            fn look_up<'a, 'k>(
+                &self,
+                tx: &mut <EngineStore as Store>::Txn<'a>,
+                keys: &'k [$key],
+            ) -> FoundRows<'a, 'k, $key> {
+                tx.look_up(self, keys)
+            }
+
+            #[inline(always)]
+            fn get_found(
+                &self,
+                tx: &mut Transaction<'_>,
+                found: &FoundRows<'_, '_, $key>,
+                some: Range<usize>,
+                each: impl FnMut(usize, Option<$value>),
+            ) -> Result<(), Abort> {
+                tx.get_many(self, found.slice(some), each)
+            }
+
+            #[inline(always)]
+            fn update_found(
+                &self,
+                tx: &mut Transaction<'_>,
+                found: &FoundRows<'_, '_, $key>,
+                some: Range<usize>,
+                each: impl FnMut(usize, &mut $value),
+            ) -> Result<(), Abort> {
+                tx.update_many(self, found.slice(some), each)
             }
 
             #[inline(always)]

@@ -56,7 +56,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::{ControlFlow, RangeBounds};
+use std::ops::{ControlFlow, Range, RangeBounds};
 
 use crate::stamp::{Stamped, WriteId};
 
@@ -310,6 +310,8 @@ pub trait Store: Clone + Send + Sync + Sized + 'static {
     type Session: Session<Self>;
     /// A running transaction.
     type Txn<'a>;
+    /// Rows that a transaction has looked up together.
+    type Found<'a, 'k, K: StoreKey>: Found<K>;
     /// Why an operation or a transaction failed.
     type Abort: std::error::Error + Send + Sync + 'static;
 
@@ -363,6 +365,12 @@ pub trait Appends: Store {
     ) -> Result<(), Self::Abort>;
 }
 
+/// Rows that a transaction has looked up together.
+pub trait Found<K> {
+    /// The keys that were looked up.
+    fn keys(&self) -> &[K];
+}
+
 /// Existing rows, or one column group of them.
 pub trait Rows<S: Store>: Clone + Send + Sync + 'static {
     /// The key that finds a row.
@@ -387,11 +395,26 @@ pub trait Rows<S: Store>: Clone + Send + Sync + 'static {
     /// Overwrites without reading; `false` when the row is absent.
     fn write(&self, tx: &mut S::Txn<'_>, key: &Self::Key, value: Self::Value) -> Result<bool, S::Abort>;
 
-    /// Says that rows will be read or changed soon: brings them near, if the store can, and reads
-    /// nothing.
-    fn prefetch(&self, tx: &mut S::Txn<'_>, keys: &[Self::Key]) {
-        let _ = (tx, keys);
-    }
+    /// Looks up rows that will be read or changed soon: brings them near, if the store can, and reads nothing.
+    fn look_up<'a, 'k>(&self, tx: &mut S::Txn<'a>, keys: &'k [Self::Key]) -> S::Found<'a, 'k, Self::Key>;
+
+    /// Reads some of the rows that were looked up, in this table or another group of it.
+    fn get_found(
+        &self,
+        tx: &mut S::Txn<'_>,
+        found: &S::Found<'_, '_, Self::Key>,
+        some: Range<usize>,
+        each: impl FnMut(usize, Option<Self::Value>),
+    ) -> Result<(), S::Abort>;
+
+    /// Reads, changes and writes some of the rows that were looked up, likewise; all must be there.
+    fn update_found(
+        &self,
+        tx: &mut S::Txn<'_>,
+        found: &S::Found<'_, '_, Self::Key>,
+        some: Range<usize>,
+        each: impl FnMut(usize, &mut Self::Value),
+    ) -> Result<(), S::Abort>;
 
     /// Reads rows whose keys are known together.
     fn get_many(

@@ -150,6 +150,7 @@ pub use database::{
 };
 pub use group::{Field, GROUPS_MAX, Group, HasGroup, Row, RowReader, RowWriter, Size};
 pub use key::{AsKey, KEY_BYTES_MAX, Key, KeyBytes};
+pub use many::{FoundRows, FoundSlice, KnownKeys};
 pub use noonmark_core::{Host, Threads, Timestamp, TxnId};
 #[cfg(feature = "planted-bugs")]
 #[doc(hidden)]

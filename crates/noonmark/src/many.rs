@@ -3,7 +3,9 @@
 use crate::index::prefetch;
 use crate::key::{Key, KeyBytes};
 use crate::record::{LINE_WORDS, Layout, RecordPtr};
-use crate::table::TableCore;
+use crate::table::{TableCore, TableRef};
+use noonmark_core::TxnId;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// How many keys are looked up at once: enough to keep the memory busy, few enough to stay in the first
@@ -12,6 +14,132 @@ pub(crate) const BATCH: usize = 16;
 
 /// Keys of a fixed size up to this many bytes are put side by side, without a [`KeyBytes`] each.
 const SHORT_BYTES: usize = 16;
+
+/// Rows that a transaction has looked up together, by [`Transaction::look_up`](crate::Transaction::look_up).
+///
+/// Nothing of them has been read. That a row was found does not say that it is there when it is read, and one
+/// that was not is looked up again.
+#[derive(Debug)]
+pub struct FoundRows<'s, 'k, K> {
+    keys: &'k [K],
+    /// Their records, if they are at most [`BATCH`].
+    few: [Option<RecordPtr>; BATCH],
+    /// Their records otherwise.
+    many: Vec<Option<RecordPtr>>,
+    /// Whose rows they are; `None`: nobody has looked.
+    table: Option<TableRef>,
+    /// Who has looked them up: it is pinned since.
+    txn: TxnId,
+    /// They do not outlive their transaction, so that no other can have its id.
+    of: PhantomData<&'s ()>,
+}
+
+impl<'k, K: Key> FoundRows<'_, 'k, K> {
+    /// The rows of the table under these keys, for a transaction that is pinned; without a table, none.
+    #[inline]
+    pub(crate) fn look_up(
+        table: Option<&TableCore>,
+        keys: &'k [K],
+        groups: Range<usize>,
+        txn: TxnId,
+    ) -> Self {
+        let (mut few, mut many) = ([None; BATCH], Vec::new());
+        let find = |keys| table.map_or([None; BATCH], |table| look_up(table, keys, groups.clone()));
+        if keys.len() <= BATCH {
+            few = find(keys);
+        } else {
+            keys.chunks(BATCH).for_each(|keys| many.extend_from_slice(&find(keys)[..keys.len()]));
+        }
+        FoundRows { keys, few, many, table: table.map(TableRef::new), txn, of: PhantomData }
+    }
+
+    /// The keys that were looked up.
+    pub fn keys(&self) -> &'k [K] {
+        self.keys
+    }
+
+    /// Some of them, by their places among the keys.
+    ///
+    /// # Panics
+    /// If there are not so many, as slices do.
+    #[inline(always)]
+    pub fn slice(&self, range: Range<usize>) -> FoundSlice<'_, K> {
+        let records = if self.keys.len() <= BATCH { &self.few[..] } else { &self.many };
+        let (keys, records) = (&self.keys[range.clone()], &records[range]);
+        FoundSlice { keys, records, table: self.table, txn: self.txn }
+    }
+}
+
+/// Some of the rows that were looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundSlice<'f, K> {
+    keys: &'f [K],
+    records: &'f [Option<RecordPtr>],
+    table: Option<TableRef>,
+    txn: TxnId,
+}
+
+mod sealed {
+    #[allow(private_interfaces, reason = "the trait cannot be named outside the crate")]
+    pub trait Known<K> {
+        /// The keys.
+        fn keys(&self) -> &[K];
+
+        /// What this transaction has found under them in this table, if it has looked.
+        #[inline(always)]
+        fn found(
+            &self,
+            table: crate::table::TableRef,
+            txn: noonmark_core::TxnId,
+        ) -> Option<&[Option<crate::record::RecordPtr>]> {
+            let _ = (table, txn);
+            None
+        }
+    }
+}
+pub(crate) use sealed::Known;
+
+/// Keys that are known together: side by side, or a [`slice`](FoundRows::slice) of rows that the transaction has
+/// looked up already.
+pub trait KnownKeys<K: Key>: Known<K> {}
+
+impl<K: Key> Known<K> for &[K] {
+    #[inline(always)]
+    fn keys(&self) -> &[K] {
+        self
+    }
+}
+impl<K: Key> KnownKeys<K> for &[K] {}
+
+impl<K: Key, const N: usize> Known<K> for &[K; N] {
+    #[inline(always)]
+    fn keys(&self) -> &[K] {
+        *self
+    }
+}
+impl<K: Key, const N: usize> KnownKeys<K> for &[K; N] {}
+
+impl<K: Key> Known<K> for &Vec<K> {
+    #[inline(always)]
+    fn keys(&self) -> &[K] {
+        self
+    }
+}
+impl<K: Key> KnownKeys<K> for &Vec<K> {}
+
+#[allow(private_interfaces, reason = "the trait cannot be named outside the crate")]
+impl<K: Key> Known<K> for FoundSlice<'_, K> {
+    #[inline(always)]
+    fn keys(&self) -> &[K] {
+        self.keys
+    }
+
+    #[inline(always)]
+    fn found(&self, table: TableRef, txn: TxnId) -> Option<&[Option<RecordPtr>]> {
+        (self.table == Some(table) && self.txn == txn).then_some(self.records)
+    }
+}
+impl<K: Key> KnownKeys<K> for FoundSlice<'_, K> {}
 
 /// Looks up at most [`BATCH`] keys, stage by stage, and prefetches the cells of these groups in the
 /// records that are found. `None` where there is none, which is not noted.

@@ -5,7 +5,7 @@ use crate::commit::Commit;
 use crate::context::Context;
 use crate::group::{Group, Row};
 use crate::key::{AsKey, Key, KeyBytes};
-use crate::many::{BATCH, look_up};
+use crate::many::{BATCH, FoundRows, KnownKeys, look_up};
 use crate::operations::is_changed_in_place;
 use crate::protocol::with_protocol;
 use crate::scan::{Scan, SecondaryScan};
@@ -198,20 +198,29 @@ impl<'s, H: Host> Transaction<'s, H> {
     pub fn get_many<T: Target>(
         &mut self,
         target: &T,
-        keys: &[T::Key],
+        keys: impl KnownKeys<T::Key>,
         mut visit: impl FnMut(usize, Option<T::Value>),
     ) -> Result<(), Abort> {
-        self.context.check(target.core())?;
-        for (batch, keys) in keys.chunks(BATCH).enumerate() {
-            let found = look_up(target.core(), keys, target.groups());
-            for ((index, key), found) in keys.iter().enumerate().zip(found) {
+        let core = target.core();
+        self.context.check(core)?;
+        let table = TableRef::new(core);
+        let known = keys.found(table, self.context.txn);
+        for (batch, keys) in keys.keys().chunks(BATCH).enumerate() {
+            let first = batch * BATCH;
+            let looked_up;
+            let found = match known {
+                Some(known) => &known[first..first + keys.len()],
+                None => {
+                    looked_up = look_up(core, keys, target.groups());
+                    &looked_up[..keys.len()]
+                }
+            };
+            for ((index, key), &found) in keys.iter().enumerate().zip(found) {
                 let value = key.with_bytes(|key| {
-                    let found = found.or_else(|| self.context.find_again(TableRef::new(target.core()), key));
-                    with_protocol!(target.core().protocol, P => {
-                        self.context.get_at::<P, T>(target, key, found)
-                    })
+                    let found = found.or_else(|| self.context.find_again(table, key));
+                    with_protocol!(core.protocol, P => self.context.get_at::<P, T>(target, key, found))
                 })?;
-                visit(batch * BATCH + index, value);
+                visit(first + index, value);
             }
         }
         Ok(())
@@ -220,16 +229,30 @@ impl<'s, H: Host> Transaction<'s, H> {
     /// Says which rows the transaction will touch: looks the keys up together and begins to bring what is
     /// found into the cache. Reads nothing; only the operations that follow do, and find it near.
     ///
-    /// For keys that are known ahead but are read and changed in turn, or group by group. Where one
-    /// [`Transaction::get_many`] or [`Transaction::update_many`] has them all, it is of no use.
-    pub fn prefetch<T: Target>(&mut self, target: &T, keys: &[T::Key]) {
-        if self.context.check(target.core()).is_err() {
-            // The operation that follows says so.
-            return;
-        }
-        for keys in keys.chunks(BATCH) {
-            look_up(target.core(), keys, target.groups());
-        }
+    /// For keys that are known ahead but are read and changed in parts, or group by group: a
+    /// [`slice`](FoundRows::slice) of what is found stands for its keys in [`Transaction::get_many`] and
+    /// [`Transaction::update_many`], of the table and its column groups alike. Where one of them has all keys, it is
+    /// of no use. Allocates if the keys are more than 16.
+    ///
+    /// ```
+    /// # use noonmark::Database;
+    /// # let db = Database::in_memory();
+    /// let stock = db.table::<u32, u64>("stock")?;
+    /// db.transact(|tx| (0..4).try_for_each(|item| tx.insert(&stock, item, 100).map(|_| ())))?;
+    /// let left = db.transact(|tx| {
+    ///     let rows = tx.look_up(&stock, &[3, 1, 2]);
+    ///     tx.update_many(&stock, rows.slice(0..2), |_, count| *count -= 1)?;
+    ///     let mut left = 0;
+    ///     tx.get_many(&stock, rows.slice(0..3), |_, count| left += count.unwrap_or(0))?;
+    ///     Ok(left)
+    /// })?;
+    /// assert_eq!(left, 298);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn look_up<'k, T: Target>(&mut self, target: &T, keys: &'k [T::Key]) -> FoundRows<'s, 'k, T::Key> {
+        // Of another database's table nothing is looked up; the operation that follows says so.
+        let table = self.context.check(target.core()).is_ok().then(|| target.core());
+        FoundRows::look_up(table, keys, target.groups(), self.context.txn)
     }
 
     /// Changes the values under keys that are known together, in their order, as
@@ -240,26 +263,34 @@ impl<'s, H: Host> Transaction<'s, H> {
     pub fn update_many<T: Target>(
         &mut self,
         target: &T,
-        keys: &[T::Key],
+        keys: impl KnownKeys<T::Key>,
         mut change: impl FnMut(usize, &mut T::Value),
     ) -> Result<(), Abort> {
-        self.context.check(target.core())?;
-        let table = TableRef::new(target.core());
+        let core = target.core();
+        self.context.check(core)?;
+        let table = TableRef::new(core);
         let groups = target.groups();
-        let by_itself =
-            !is_changed_in_place::<T::Value>(table.get()) || table.get().keeps_entries_of(&groups);
-        for (batch, keys) in keys.chunks(BATCH).enumerate() {
-            let found = look_up(table.get(), keys, groups.clone());
-            for ((index, key), found) in keys.iter().enumerate().zip(found) {
-                let change = |value: &mut T::Value| change(batch * BATCH + index, value);
+        let by_itself = !is_changed_in_place::<T::Value>(core) || core.keeps_entries_of(&groups);
+        let known = keys.found(table, self.context.txn);
+        for (batch, keys) in keys.keys().chunks(BATCH).enumerate() {
+            let first = batch * BATCH;
+            let looked_up;
+            let found = match known {
+                Some(known) => &known[first..first + keys.len()],
+                None => {
+                    looked_up = look_up(core, keys, groups.clone());
+                    &looked_up[..keys.len()]
+                }
+            };
+            for ((index, key), &found) in keys.iter().enumerate().zip(found) {
+                let change = |value: &mut T::Value| change(first + index, value);
                 key.with_bytes(|key| {
                     if by_itself {
                         return self.update_otherwise(target, key, change);
                     }
                     let found = found.or_else(|| self.context.find_again(table, key));
-                    let at = with_protocol!(table.get().protocol, P => {
-                        self.context.open_at::<P, T>(target, key, found)
-                    })?;
+                    let at =
+                        with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))?;
                     self.context.change_in_place(at, change);
                     Ok(())
                 })?;

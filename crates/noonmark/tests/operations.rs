@@ -110,6 +110,90 @@ fn rows_come_change_and_go() {
     });
 }
 
+/// What was looked up is a hint where a row is, no more: each turn, the rows change between the look and the use.
+#[test]
+fn rows_that_were_looked_up_may_come_and_go() {
+    everywhere(|db, options| {
+        let table = db.create_table::<u64, (u64, [u8; 9])>("table", options.clone()).unwrap();
+        let other = db.create_table::<u64, (u64, [u8; 9])>("other", options).unwrap();
+        let (number, bytes) = (table.group::<0>(), table.group::<1>());
+        // One batch, and more than one.
+        for keys in [(0..8).collect::<Vec<u64>>(), (0..40).collect()] {
+            let count = keys.len();
+            db.transact(|tx| keys.iter().try_for_each(|&key| tx.upsert(&table, key, (key, [1; 9])))).unwrap();
+            db.transact(|tx| {
+                let rows = tx.look_up(&table, &keys);
+                assert_eq!(rows.keys(), keys);
+                // By this transaction: one goes, one goes and comes back, one is new.
+                assert!(tx.delete(&table, 1)?);
+                assert!(tx.delete(&table, 2)?);
+                assert!(tx.insert(&table, 2, (70, [7; 9]))?);
+                let mut seen = Vec::new();
+                tx.get_many(&number, rows.slice(0..count), |_, value| seen.push(value))?;
+                let expected =
+                    keys.iter().map(|&key| (key != 1).then_some(if key == 2 { 70 } else { key })).collect();
+                assert_eq!(seen, Vec::<Option<u64>>::from_iter::<Vec<_>>(expected));
+                tx.update_many(&bytes, rows.slice(2..count), |at, bytes| bytes[0] = at as u8)?;
+                tx.update_many(&table, rows.slice(2..4), |_, row| row.0 += 1)?;
+                Ok(())
+            })
+            .unwrap();
+            let missing = db.transact(|tx| {
+                let rows = tx.look_up(&table, &keys);
+                tx.update_many(&number, rows.slice(0..2), |_, _| ())
+            });
+            assert_eq!(missing.unwrap_err().kind(), AbortKind::Missing);
+            db.transact(|tx| {
+                // Of another table, they stand for their keys alone.
+                let rows = tx.look_up(&table, &keys);
+                let mut seen = 0;
+                tx.get_many(&other, rows.slice(0..count), |_, value| seen += usize::from(value.is_some()))?;
+                assert_eq!(seen, 0);
+                Ok(())
+            })
+            .unwrap();
+        }
+    });
+}
+
+/// The same between transactions, where one can go on while another has written.
+#[test]
+fn rows_that_were_looked_up_may_come_and_go_by_others() {
+    for protocol in [Protocol::Occ, Protocol::TicToc] {
+        for index in [IndexKind::Hash, IndexKind::Ordered] {
+            let db = Database::in_memory();
+            let options = TableOptions::new().protocol(protocol).index(index);
+            let table = db.create_table::<u64, u64>("table", options).unwrap();
+            db.transact(|tx| (0..8).try_for_each(|key| tx.upsert(&table, key, key))).unwrap();
+            let mut first = db.session().unwrap();
+            let seen = first
+                .transact(|tx| {
+                    let rows = tx.look_up(&table, &[1, 2, 3, 1000, 1001]);
+                    // Another deletes one, so often with others that its record is taken out, and puts one in.
+                    db.transact(|tx| tx.delete(&table, 2))?;
+                    for key in 2000..2200 {
+                        db.transact(|tx| tx.upsert(&table, key, 0))?;
+                        db.transact(|tx| tx.delete(&table, key))?;
+                    }
+                    db.transact(|tx| tx.upsert(&table, 1000, 7))?;
+                    let mut seen = Vec::new();
+                    tx.get_many(&table, rows.slice(0..5), |_, value| seen.push(value))?;
+                    // In another's transaction they stand for their keys alone.
+                    let others = db.transact(|tx| {
+                        let mut others = Vec::new();
+                        tx.get_many(&table, rows.slice(1..4), |_, value| others.push(value))?;
+                        Ok(others)
+                    })?;
+                    assert_eq!(others, [None, Some(3), Some(7)]);
+                    Ok(seen)
+                })
+                .unwrap();
+            assert_eq!(seen, [Some(1), None, Some(3), Some(7), None]);
+            assert_eq!(first.statistics().aborts, 0);
+        }
+    }
+}
+
 #[test]
 fn what_is_rolled_back_leaves_nothing() {
     everywhere(|db, options| {

@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::store::{
-    Appends, Conflicts, Counts, Failure, Part, Rows, Scope, Session, Store, StoreError, StoreKey, StoreRow,
-    TableSpec, TxnResult,
+    Appends, Conflicts, Counts, Failure, Found, Part, Rows, Scope, Session, Store, StoreError, StoreKey,
+    StoreRow, TableSpec, TxnResult,
 };
 use index::{Entries, Extract};
 use table::LockedTable;
@@ -142,6 +142,13 @@ impl Session<MutexStore> for MutexSession {
 /// Numbers tables in the order in which they are made.
 static TABLES_MADE: AtomicU64 = AtomicU64::new(0);
 
+/// A map has no rows that could be found ahead of their reading.
+impl<K: StoreKey> Found<K> for &[K] {
+    fn keys(&self) -> &[K] {
+        self
+    }
+}
+
 impl Store for MutexStore {
     type Table<K: StoreKey, R: StoreRow> = MutexTable<K, R>;
     type Group<K: StoreKey, R: Part<I>, const I: usize> = MutexGroup<K, R, I>;
@@ -149,6 +156,7 @@ impl Store for MutexStore {
     type Scope = MutexScope;
     type Session = MutexSession;
     type Txn<'a> = MutexTxn<'a>;
+    type Found<'a, 'k, K: StoreKey> = &'k [K];
     type Abort = MutexAbort;
 
     fn table<K: StoreKey, R: StoreRow>(&self, spec: &TableSpec) -> Result<MutexTable<K, R>, StoreError> {

@@ -4,13 +4,13 @@
 
 use std::collections::btree_map::Entry;
 use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{Bound, ControlFlow, Range, RangeBounds};
 use std::sync::Arc;
 
 use super::scope::MutexTxn;
 use super::table::{Contents, LockedTable};
 use super::{MutexAbort, MutexStore};
-use crate::store::{Group, Number, Part, Rows, Scan, StoreKey, StoreRow, Table};
+use crate::store::{Group, Number, Part, Rows, Scan, Store, StoreKey, StoreRow, Table};
 
 /// Which part of a row a handle is for. Not for use outside; it appears in the names of the handles.
 pub trait Projection<R>: Send + Sync + 'static {
@@ -134,6 +134,37 @@ impl<K: StoreKey, R: StoreRow, P: Projection<R>> Rows<MutexStore> for MutexRows<
     #[inline]
     fn write(&self, tx: &mut MutexTxn<'_>, key: &K, value: P::Value) -> Result<bool, MutexAbort> {
         Ok(self.table.write(tx)?.change(key, |row| *P::of_mut(row) = value).is_some())
+    }
+
+    #[inline]
+    fn look_up<'a, 'k>(
+        &self,
+        _: &mut <MutexStore as Store>::Txn<'a>,
+        keys: &'k [K],
+    ) -> <MutexStore as Store>::Found<'a, 'k, K> {
+        keys
+    }
+
+    #[inline]
+    fn get_found(
+        &self,
+        tx: &mut MutexTxn<'_>,
+        found: &&[K],
+        some: Range<usize>,
+        each: impl FnMut(usize, Option<P::Value>),
+    ) -> Result<(), MutexAbort> {
+        self.get_many(tx, &found[some], each)
+    }
+
+    #[inline]
+    fn update_found(
+        &self,
+        tx: &mut MutexTxn<'_>,
+        found: &&[K],
+        some: Range<usize>,
+        each: impl FnMut(usize, &mut P::Value),
+    ) -> Result<(), MutexAbort> {
+        self.update_many(tx, &found[some], each)
     }
 
     #[inline]

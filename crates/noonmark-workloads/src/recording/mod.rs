@@ -191,6 +191,7 @@ impl<S: Store> Store for Recording<S> {
     type Scope = RecordingScope<S>;
     type Session = RecordingSession<S>;
     type Txn<'a> = S::Txn<'a>;
+    type Found<'a, 'k, K: StoreKey> = S::Found<'a, 'k, K>;
     type Abort = S::Abort;
 
     fn table<K: StoreKey, R: StoreRow>(&self, spec: &TableSpec) -> Result<Self::Table<K, R>, StoreError> {

@@ -18,7 +18,9 @@ use super::index::{Entries, Indexes};
 use super::slate::{self, Slate};
 use crate::history::{Key, Value};
 use crate::stamp::{Stamped, WriteId};
-use crate::store::{GROUPS_MAX, Group, Number, Rows, Scan, Store, StoreGroup, StoreKey, StoreRow, Table};
+use crate::store::{
+    Found, GROUPS_MAX, Group, Number, Rows, Scan, Store, StoreGroup, StoreKey, StoreRow, Table,
+};
 
 /// A place, while it is put together: a space, then a key's bytes.
 pub(super) fn place(space: u16, key: &[u8]) -> KeyBytes {
@@ -186,8 +188,33 @@ where
         })
     }
 
-    fn prefetch(&self, tx: &mut S::Txn<'_>, keys: &[T::Key]) {
-        self.rows.prefetch(tx, keys);
+    fn look_up<'a, 'k>(&self, tx: &mut S::Txn<'a>, keys: &'k [T::Key]) -> S::Found<'a, 'k, T::Key> {
+        self.rows.look_up(tx, keys)
+    }
+
+    fn get_found(
+        &self,
+        tx: &mut S::Txn<'_>,
+        found: &S::Found<'_, '_, T::Key>,
+        some: Range<usize>,
+        mut each: impl FnMut(usize, Option<V>),
+    ) -> Result<(), S::Abort> {
+        let keys = &found.keys()[some.clone()];
+        self.rows.get_found(tx, found, some, |at, stamped| self.see(&keys[at], at, stamped, &mut each))
+    }
+
+    fn update_found(
+        &self,
+        tx: &mut S::Txn<'_>,
+        found: &S::Found<'_, '_, T::Key>,
+        some: Range<usize>,
+        mut each: impl FnMut(usize, &mut V),
+    ) -> Result<(), S::Abort> {
+        let keys = &found.keys()[some.clone()];
+        if self.changes_indexes() {
+            return self.update_in_turn(tx, keys, &mut each);
+        }
+        self.rows.update_found(tx, found, some, |at, stamped| self.change(&keys[at], at, stamped, &mut each))
     }
 
     fn get_many(
@@ -259,11 +286,20 @@ where
         keys: &[T::Key],
         each: &mut dyn FnMut(usize, Option<V>),
     ) -> Result<(), S::Abort> {
-        self.rows.get_many(tx, keys, |at, stamped| {
-            let row = stamped.map(V::unstamped);
-            self.tell_read(&keys[at], row.as_ref().map(|(_, ids)| ids));
-            each(at, row.map(|(row, _)| row));
-        })
+        self.rows.get_many(tx, keys, |at, stamped| self.see(&keys[at], at, stamped, each))
+    }
+
+    /// Tells of one of several rows that are read together.
+    fn see(
+        &self,
+        key: &T::Key,
+        at: usize,
+        stamped: Option<V::Stamped>,
+        each: &mut dyn FnMut(usize, Option<V>),
+    ) {
+        let row = stamped.map(V::unstamped);
+        self.tell_read(key, row.as_ref().map(|(_, ids)| ids));
+        each(at, row.map(|(row, _)| row));
     }
 
     fn update_each(
@@ -272,16 +308,32 @@ where
         keys: &[T::Key],
         each: &mut dyn FnMut(usize, &mut V),
     ) -> Result<(), S::Abort> {
-        // Entries of indexes are worked out row by row.
-        if self.kept.read().iter().any(|index| index.depends_on(&self.spaces)) {
-            let mut rows = keys.iter().enumerate();
-            return rows.try_for_each(|(at, key)| self.update_by(tx, key, &mut |row| each(at, row)));
+        if self.changes_indexes() {
+            return self.update_in_turn(tx, keys, each);
         }
-        self.rows.update_many(tx, keys, |at, stamped| {
-            let id = slate::new_id();
-            let found = changed(stamped, id, &mut |row: &mut V| each(at, row));
-            self.tell_update(&keys[at], &found, id);
-        })
+        self.rows.update_many(tx, keys, |at, stamped| self.change(&keys[at], at, stamped, each))
+    }
+
+    /// Whether an update may change an entry of an index: entries are worked out row by row.
+    fn changes_indexes(&self) -> bool {
+        self.kept.read().iter().any(|index| index.depends_on(&self.spaces))
+    }
+
+    fn update_in_turn(
+        &self,
+        tx: &mut S::Txn<'_>,
+        keys: &[T::Key],
+        each: &mut dyn FnMut(usize, &mut V),
+    ) -> Result<(), S::Abort> {
+        let mut rows = keys.iter().enumerate();
+        rows.try_for_each(|(at, key)| self.update_by(tx, key, &mut |row| each(at, row)))
+    }
+
+    /// Changes one of several rows that are updated together, and tells of it.
+    fn change(&self, key: &T::Key, at: usize, stamped: &mut V::Stamped, each: &mut dyn FnMut(usize, &mut V)) {
+        let id = slate::new_id();
+        let found = changed(stamped, id, &mut |row: &mut V| each(at, row));
+        self.tell_update(key, &found, id);
     }
 
     fn range_by(

@@ -11,6 +11,7 @@
 //! What it does not do: check anything afterwards. Values are overwritten at random, so there is no sum to keep.
 
 use std::hint::black_box;
+use std::ops::Range;
 
 use crate::distribution::{Chooser, DistributionError, Scattered};
 use crate::driver::memory;
@@ -169,10 +170,8 @@ pub trait Shape<S: Store>: Send + Sync + Sized {
     /// The handles for a table.
     fn new(store: &S, table: &S::Table<u64, Self::Row>) -> Self;
 
-    /// Says which rows the transaction will touch, where they are asked for in several parts.
-    fn prefetch(&self, tx: &mut S::Txn<'_>, keys: &[u64]) {
-        let _ = (tx, keys);
-    }
+    /// Looks up the rows that the transaction will touch.
+    fn look_up<'a, 'k>(&self, tx: &mut S::Txn<'a>, keys: &'k [u64]) -> S::Found<'a, 'k, u64>;
 
     /// The group that a column is in.
     fn group_of(column: u16) -> usize;
@@ -186,21 +185,23 @@ pub trait Shape<S: Store>: Send + Sync + Sized {
     /// Overwrites a column.
     fn write(&self, tx: &mut S::Txn<'_>, key: u64, column: u16, value: &[u8]) -> Result<(), S::Abort>;
 
-    /// Reads columns of one group.
+    /// Reads columns of one group, of some of the rows that were looked up.
     fn read_many(
         &self,
         tx: &mut S::Txn<'_>,
         group: usize,
-        keys: &[u64],
+        rows: &S::Found<'_, '_, u64>,
+        some: Range<usize>,
         columns: &[u16],
     ) -> Result<(), S::Abort>;
 
-    /// Overwrites columns of one group; values begin every [`Shape::COLUMN_BYTES`].
+    /// Overwrites columns of one group, likewise; values begin every [`Shape::COLUMN_BYTES`].
     fn write_many(
         &self,
         tx: &mut S::Txn<'_>,
         group: usize,
-        keys: &[u64],
+        rows: &S::Found<'_, '_, u64>,
+        some: Range<usize>,
         columns: &[u16],
         values: &[u8],
     ) -> Result<(), S::Abort>;
@@ -246,8 +247,8 @@ impl<S: Store> Shape<S> for EvenOddRows<S> {
     }
 
     #[inline]
-    fn prefetch(&self, tx: &mut S::Txn<'_>, keys: &[u64]) {
-        self.rows.prefetch(tx, keys);
+    fn look_up<'a, 'k>(&self, tx: &mut S::Txn<'a>, keys: &'k [u64]) -> S::Found<'a, 'k, u64> {
+        self.rows.look_up(tx, keys)
     }
 
     #[inline(always)]
@@ -278,13 +279,14 @@ impl<S: Store> Shape<S> for EvenOddRows<S> {
         &self,
         tx: &mut S::Txn<'_>,
         group: usize,
-        keys: &[u64],
+        rows: &S::Found<'_, '_, u64>,
+        some: Range<usize>,
         columns: &[u16],
     ) -> Result<(), S::Abort> {
         let see = |at: usize, found: Option<HalfRow>| {
             black_box(found.map(|half| half[usize::from(columns[at] / 2)]));
         };
-        on_half!(self, group, half => half.get_many(tx, keys, see))
+        on_half!(self, group, half => half.get_found(tx, rows, some, see))
     }
 
     #[inline]
@@ -292,14 +294,15 @@ impl<S: Store> Shape<S> for EvenOddRows<S> {
         &self,
         tx: &mut S::Txn<'_>,
         group: usize,
-        keys: &[u64],
+        rows: &S::Found<'_, '_, u64>,
+        some: Range<usize>,
         columns: &[u16],
         values: &[u8],
     ) -> Result<(), S::Abort> {
         let write = |at: usize, half: &mut HalfRow| {
             put(&mut half[usize::from(columns[at] / 2)], &values[at * Self::COLUMN_BYTES..]);
         };
-        on_half!(self, group, half => half.update_many(tx, keys, write))
+        on_half!(self, group, half => half.update_found(tx, rows, some, write))
     }
 }
 
@@ -344,8 +347,20 @@ impl<S: Store, const COLUMNS: usize, const BYTES: usize> Shape<S> for WholeRows<
     }
 
     #[inline]
-    fn read_many(&self, tx: &mut S::Txn<'_>, _: usize, keys: &[u64], _: &[u16]) -> Result<(), S::Abort> {
-        self.rows.get_many(tx, keys, |_, row| {
+    fn look_up<'a, 'k>(&self, tx: &mut S::Txn<'a>, keys: &'k [u64]) -> S::Found<'a, 'k, u64> {
+        self.rows.look_up(tx, keys)
+    }
+
+    #[inline]
+    fn read_many(
+        &self,
+        tx: &mut S::Txn<'_>,
+        _: usize,
+        rows: &S::Found<'_, '_, u64>,
+        some: Range<usize>,
+        _: &[u16],
+    ) -> Result<(), S::Abort> {
+        self.rows.get_found(tx, rows, some, |_, row| {
             black_box(&row);
         })
     }
@@ -355,11 +370,12 @@ impl<S: Store, const COLUMNS: usize, const BYTES: usize> Shape<S> for WholeRows<
         &self,
         tx: &mut S::Txn<'_>,
         _: usize,
-        keys: &[u64],
+        rows: &S::Found<'_, '_, u64>,
+        some: Range<usize>,
         columns: &[u16],
         values: &[u8],
     ) -> Result<(), S::Abort> {
-        self.rows.update_many(tx, keys, |at, row| {
+        self.rows.update_found(tx, rows, some, |at, row| {
             put(&mut row[usize::from(columns[at])], &values[at * Self::COLUMN_BYTES..]);
         })
     }
@@ -590,19 +606,19 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
                 let writes = usize::from(ends[H::GROUPS - 1]) < keys.len();
                 let scope = if writes { &self.writes } else { &self.reads };
                 session.run(scope, |tx| {
-                    self.shape.prefetch(tx, keys);
+                    let rows = self.shape.look_up(tx, keys);
                     let mut start = 0;
                     for (part, end) in ends.iter().enumerate() {
-                        let range = start..usize::from(*end);
-                        start = range.end;
-                        if range.is_empty() {
+                        let some = start..usize::from(*end);
+                        start = some.end;
+                        if some.is_empty() {
                             continue;
                         }
-                        let (keys, columns) = (&keys[range.clone()], &columns[range]);
+                        let columns = &columns[some.clone()];
                         if part < H::GROUPS {
-                            self.shape.read_many(tx, part, keys, columns)?;
+                            self.shape.read_many(tx, part, &rows, some, columns)?;
                         } else {
-                            self.shape.write_many(tx, part - H::GROUPS, keys, columns, values)?;
+                            self.shape.write_many(tx, part - H::GROUPS, &rows, some, columns, values)?;
                         }
                     }
                     Ok(())
