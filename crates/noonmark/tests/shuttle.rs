@@ -270,6 +270,39 @@ fn a_group_is_never_read_by_halves() {
     }
 }
 
+/// A row is put in where its key says (decision 14) while another transaction looks for it: after its look
+/// there, and before its look into the shard's table, at whose version the row would be absent for good.
+#[test]
+fn a_row_that_is_put_in_between_two_looks_is_not_missed() {
+    for protocol in [Protocol::Occ, Protocol::TicToc] {
+        let play = move || {
+            let db = Database::builder().max_sessions(2).build().unwrap();
+            let options = TableOptions::new().protocol(protocol).index(IndexKind::Hash).expected_rows(4);
+            let rows: Table<u64, u64> = db.create_table("rows", options).unwrap();
+            db.session().unwrap().transact(|tx| tx.insert(&rows, 1, 0)).unwrap();
+            let (writing, written) = (db.clone(), rows.clone());
+            let writer = shuttle::thread::spawn(move || {
+                let mut session = writing.session().unwrap();
+                session
+                    .transact(|tx| {
+                        tx.insert(&written, 2, 1)?;
+                        tx.update(&written, 1, |row| *row = 1)
+                    })
+                    .unwrap();
+            });
+            let mut session = db.session().unwrap();
+            let (second, first) = session.transact(|tx| Ok((tx.get(&rows, 2)?, tx.need(&rows, 1)?))).unwrap();
+            assert_eq!(second.is_some(), first == 1, "{protocol}: both rows are written by one transaction");
+            writer.join().unwrap();
+        };
+        let mut config = Config::new();
+        config.stack_size = 1 << 18;
+        config.silence_warnings = true;
+        Runner::new(RandomScheduler::new_from_seed(1, 2_000), config.clone()).run(play);
+        Runner::new(PctScheduler::new_from_seed(1, 3, 2_000), config).run(play);
+    }
+}
+
 /// Two write skews, in logical order: each transaction reads what the other writes, or inserts. What the
 /// second reads and the first overwrites holds for longer than what the first reads; so the first must
 /// raise a time, of a cell or a node, and the second need not. In between the two looks of the one that
