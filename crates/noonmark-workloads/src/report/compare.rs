@@ -5,8 +5,9 @@
 //! kind of access) is the contestant. Figures are only ever compared within a contest, so a run over fewer
 //! rows never beats one over more.
 //!
-//! The baseline of a contest is its `mutex` run: the one with the same index, updates and access where there
-//! is one, else the fastest.
+//! The baseline of a contest is its `plain` run, if it has one: what has no synchronization at all. It takes no part in the
+//! contest, since it could not. Otherwise the baseline is the `mutex` run: the one with the same index, updates and access
+//! where there is one, else the fastest.
 //!
 //! What this does not do: no averages over contests, and no test of significance. One run is one run.
 
@@ -14,6 +15,10 @@ use super::RunReport;
 
 /// The baseline's name among the protocols.
 pub(super) const BASELINE: &str = "mutex";
+/// The name of what has no synchronization.
+pub(super) const PLAIN: &str = "plain";
+/// A parameter that makes sections, rather than contests within one.
+const STRUCTURE: &str = "structure";
 
 /// The runs of one workload and preset, in the order in which they were run.
 #[derive(Clone, Debug)]
@@ -31,7 +36,8 @@ pub struct Contest<'a> {
 
 /// Sorts runs into sections, in the order in which each first appears.
 pub fn sections(runs: &[RunReport]) -> Vec<Section<'_>> {
-    let by = |run: &RunReport| (run.workload.clone(), run.preset.clone());
+    let by =
+        |run: &RunReport| (run.workload.clone(), run.preset.clone(), run.parameters.get(STRUCTURE).cloned());
     grouped(runs.iter(), by).into_iter().map(|runs| Section { runs }).collect()
 }
 
@@ -44,11 +50,24 @@ impl<'a> Section<'a> {
             "tpcc" => "TPC-C",
             other => other,
         };
-        if first.preset.is_empty() || first.preset == first.workload {
-            workload.into()
-        } else {
-            format!("{workload}, {}", first.preset)
+        let mut title = workload.to_string();
+        if !first.preset.is_empty() && first.preset != first.workload {
+            title.push_str(&format!(", {}", first.preset));
         }
+        if let Some(structure) = first.parameters.get(STRUCTURE) {
+            title.push_str(&format!(", {structure}"));
+        }
+        title
+    }
+
+    /// What the figures of the section are measured by, if it is there.
+    pub fn baseline(&self) -> Option<&'static str> {
+        [PLAIN, BASELINE].into_iter().find(|name| self.runs.iter().any(|run| run.protocol == *name))
+    }
+
+    /// Whether a figure is told of any run of the section.
+    pub(super) fn tells(&self, of: fn(&RunReport) -> Option<u64>) -> bool {
+        self.runs.iter().any(|run| of(run).is_some())
     }
 
     /// What all runs of the section have in common, and goes not without saying: `theta 0.9, rows 1000, hash index`.
@@ -59,6 +78,7 @@ impl<'a> Section<'a> {
             .iter()
             .filter(|(name, value)| {
                 (is_work(name) || *name == "seed")
+                    && *name != STRUCTURE
                     && **value != first.preset
                     && self.runs.iter().all(|run| run.parameters.get(*name) == Some(value))
             })
@@ -119,7 +139,8 @@ impl<'a> Section<'a> {
 
     /// The headings of [`Section::contestant`].
     pub fn contestant_headings(&self) -> Vec<String> {
-        let mut names = vec!["protocol".to_string()];
+        let is_stm = self.runs.first().is_some_and(|run| run.workload == "stm");
+        let mut names = vec![if is_stm { "control" } else { "protocol" }.to_string()];
         names.extend(
             ASPECTS.iter().filter(|(_, _, of)| self.varies(*of)).map(|(what, _, _)| what.to_string()),
         );
@@ -140,15 +161,18 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// The fastest run that was not found inconsistent: a wrong result is not fast.
+    /// The fastest run that was not found inconsistent: a wrong result is not fast. Nor is what has no synchronization a contestant.
     pub fn best(&self) -> Option<&'a RunReport> {
-        let sound = self.runs.iter().copied().filter(|run| run.consistent != Some(false));
+        let sound =
+            self.runs.iter().copied().filter(|run| run.consistent != Some(false) && run.protocol != PLAIN);
         sound.max_by(|a, b| a.committed_per_s.total_cmp(&b.committed_per_s))
     }
 
     /// How many times as fast as the baseline a run is; none where no baseline was run.
     pub fn speedup(&self, run: &RunReport) -> Option<f64> {
-        let baselines = || self.runs.iter().copied().filter(|run| run.protocol == BASELINE);
+        let has_plain = self.runs.iter().any(|run| run.protocol == PLAIN);
+        let name = if has_plain { PLAIN } else { BASELINE };
+        let baselines = || self.runs.iter().copied().filter(|run| run.protocol == name);
         let alike = |other: &RunReport| {
             other.index == run.index && other.updates == run.updates && other.access == run.access
         };

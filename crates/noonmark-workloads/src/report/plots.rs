@@ -9,6 +9,7 @@
 //! Drawing into a string cannot fail but by a bug in the plot's geometry; such a failure is returned, and the
 //! page says that the plot could not be drawn, rather than taking the figures down with it.
 
+use crate::stm;
 use noonmark::Protocol;
 use plotters::coord::ranged1d::{NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -55,10 +56,13 @@ fn further_shades(further: usize) -> (RGBColor, RGBColor) {
     (shade(0.45), shade(0.75))
 }
 
-/// All protocols in the order of their entries; after these come those that the engine has besides.
+/// All protocols in the order of their entries; after these come those that the engine has besides, and who competes in the benchmarks of
+/// the transactional memory.
 fn shades() -> impl Iterator<Item = (&'static str, RGBColor, RGBColor)> {
     let listed = |name: &str| PROTOCOLS.iter().any(|(known, _, _)| *known == name);
-    let further = Protocol::ALL.iter().map(|protocol| protocol.name()).filter(move |name| !listed(name));
+    let protocols = Protocol::ALL.iter().map(|protocol| protocol.name());
+    let contenders = stm::Contender::ALL.iter().map(|contender| contender.name()).chain(stm::RIVALS);
+    let further = protocols.chain(contenders).filter(move |name| !listed(name));
     let further = further.enumerate().map(|(number, name)| {
         let (light, dark) = further_shades(number);
         (name, light, dark)
@@ -365,12 +369,13 @@ mod tests {
     #[test]
     fn every_protocol_has_a_colour_of_its_own() {
         let mut drawn: Vec<String> = palette().into_iter().map(|(light, _)| hex(light)).collect();
-        drawn.extend((0..30).map(|further| hex(further_shades(further).0)));
+        drawn.extend((0..60).map(|further| hex(further_shades(further).0)));
         drawn.sort();
         let all = drawn.len();
-        // The first of the further ones may be in the palette already.
+        // The first of the further ones are in the palette already.
         drawn.dedup();
-        let known = Protocol::ALL.iter().filter(|it| PROTOCOLS.iter().all(|(name, ..)| *name != it.name()));
-        assert_eq!(drawn.len() + known.count(), all);
+        let further = shades().count() - PROTOCOLS.len();
+        assert!(further >= stm::Contender::ALL.len());
+        assert_eq!(drawn.len() + further, all);
     }
 }
