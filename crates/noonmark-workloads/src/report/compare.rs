@@ -5,7 +5,7 @@
 //! kind of access) is the contestant. Figures are only ever compared within a contest, so a run over fewer
 //! rows never beats one over more.
 //!
-//! The baseline of a contest is its `plain` run, if it has one: what has no synchronization at all. It takes no part in the
+//! The baseline of a section is what has no synchronization at all, `plain`, if that was run. It takes no part in the
 //! contest, since it could not. Otherwise the baseline is the `mutex` run: the one with the same index, updates and access
 //! where there is one, else the fastest.
 //!
@@ -32,6 +32,8 @@ pub struct Section<'a> {
 pub struct Contest<'a> {
     /// The runs, in the order in which they were run.
     pub runs: Vec<&'a RunReport>,
+    /// The name of what they are measured by: the same in all contests of a section, also in those that it was not run in.
+    baseline: &'static str,
 }
 
 /// Sorts runs into sections, in the order in which each first appears.
@@ -60,9 +62,9 @@ impl<'a> Section<'a> {
         title
     }
 
-    /// What the figures of the section are measured by, if it is there.
-    pub fn baseline(&self) -> Option<&'static str> {
-        [PLAIN, BASELINE].into_iter().find(|name| self.runs.iter().any(|run| run.protocol == *name))
+    /// The name of what the runs of the section are measured by, if it was run.
+    pub fn baseline(&self) -> &'static str {
+        if self.runs.iter().any(|run| run.protocol == PLAIN) { PLAIN } else { BASELINE }
     }
 
     /// Whether a figure is told of any run of the section.
@@ -97,7 +99,8 @@ impl<'a> Section<'a> {
     /// The contests, in the order in which each first appears.
     pub fn contests(&self) -> Vec<Contest<'a>> {
         let by = |run: &RunReport| (work_of(run), run.threads);
-        grouped(self.runs.iter().copied(), by).into_iter().map(|runs| Contest { runs }).collect()
+        let baseline = self.baseline();
+        grouped(self.runs.iter().copied(), by).into_iter().map(|runs| Contest { runs, baseline }).collect()
     }
 
     /// The thread counts that were run, ascending.
@@ -168,11 +171,14 @@ impl<'a> Contest<'a> {
         sound.max_by(|a, b| a.committed_per_s.total_cmp(&b.committed_per_s))
     }
 
+    /// Whether the others are measured by this run.
+    pub(super) fn is_baseline(&self, run: &RunReport) -> bool {
+        run.protocol == self.baseline
+    }
+
     /// How many times as fast as the baseline a run is; none where no baseline was run.
     pub fn speedup(&self, run: &RunReport) -> Option<f64> {
-        let has_plain = self.runs.iter().any(|run| run.protocol == PLAIN);
-        let name = if has_plain { PLAIN } else { BASELINE };
-        let baselines = || self.runs.iter().copied().filter(|run| run.protocol == name);
+        let baselines = || self.runs.iter().copied().filter(|run| run.protocol == self.baseline);
         let alike = |other: &RunReport| {
             other.index == run.index && other.updates == run.updates && other.access == run.access
         };
@@ -267,6 +273,27 @@ mod tests {
         let mut runs = [run("occ", "fine", 1, "0.9", 10.0), run("mutex", "coarse", 1, "0.9", 5.0)];
         runs[0].consistent = Some(false);
         assert_eq!(sections(&runs)[0].contests()[0].best().unwrap().protocol, "mutex");
+    }
+
+    #[test]
+    fn what_has_no_synchronization_is_the_measure_and_never_wins() {
+        let on = |protocol: &str, threads, per_s| RunReport {
+            workload: "stm".into(),
+            parameters: [("structure".to_string(), "ravl".to_string())].into(),
+            ..run(protocol, "", threads, "", per_s)
+        };
+        let mut runs = [on("plain", 1, 40.0), on("DCTL", 1, 20.0), on("mutex", 1, 10.0), on("DCTL", 2, 30.0)];
+        {
+            let section = &sections(&runs)[0];
+            let contests = section.contests();
+            assert_eq!((section.baseline(), section.title().as_str()), ("plain", "stm, granularity, ravl"));
+            assert_eq!(contests[0].best().unwrap().protocol, "DCTL");
+            assert_eq!(contests[0].speedup(&runs[1]), Some(0.5));
+            assert_eq!(contests[1].speedup(&runs[3]), None, "it takes one thread");
+            assert_eq!(section.contestant_headings(), ["control"]);
+        }
+        runs[3].parameters.insert("structure".into(), "hash".into());
+        assert_eq!(sections(&runs).len(), 2, "structures do not meet");
     }
 
     #[test]

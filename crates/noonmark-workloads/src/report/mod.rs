@@ -28,7 +28,7 @@ mod table;
 
 pub use compare::{Contest, Section, sections};
 pub use json::to_json;
-pub use number::{count, latency, rate, share};
+pub use number::{count, latency, rate, share, times};
 pub use page::{PageHead, page};
 pub use table::table;
 

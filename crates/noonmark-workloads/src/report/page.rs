@@ -132,11 +132,8 @@ fn winners(section: &Section<'_>, contests: &[Contest<'_>]) -> Option<String> {
             escape(&name_of(section, best)),
             rate(best.committed_per_s)
         );
-        if let Some(times) = contest.speedup(best).filter(|times| *times != 1.0) {
-            let of = match section.baseline() {
-                Some(PLAIN) => "what it is without synchronization",
-                _ => "the mutex baseline",
-            };
+        if let Some(times) = contest.speedup(best).filter(|_| !contest.is_baseline(best)) {
+            let of = if section.baseline() == PLAIN { "the plain structure" } else { "the mutex baseline" };
             let _ = write!(words, ", {times:.2} times {of}");
         }
         words.push_str("</li>\n");
@@ -168,7 +165,7 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
     let Some(first) = contest.runs.first() else { return };
     let title = where_(section, first);
     let protocols = grouped(contest.runs.iter().copied(), |run| run.protocol.clone());
-    let bars = |value: fn(&RunReport) -> f64| -> Vec<Vec<Bar>> {
+    let bars_of = |protocols: &[Vec<&RunReport>], value: fn(&RunReport) -> f64| -> Vec<Vec<Bar>> {
         let bar = |run: &&RunReport| Bar {
             label: name_of(section, run),
             colour: plots::colour_of(&run.protocol),
@@ -177,6 +174,7 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
         };
         protocols.iter().map(|runs| runs.iter().map(bar).collect()).collect()
     };
+    let bars = |value| bars_of(&protocols, value);
     let span = |run: &&RunReport| Span {
         label: name_of(section, run),
         colour: plots::colour_of(&run.protocol),
@@ -196,8 +194,11 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
         let aborted = plots::bars(&bars(RunReport::abort_share), share);
         figure(html, "Attempts that ended in a conflict", "", aborted);
     }
-    if contest.runs.iter().any(|run| run.clock_increments.is_some_and(|count| count > 0)) {
-        let advanced = plots::bars(&bars(|run| run.per_s(run.clock_increments.unwrap_or(0))), rate);
+    let mut with_clock = protocols.clone();
+    with_clock.retain(|runs| runs.iter().all(|run| run.clock_increments.is_some()));
+    if !with_clock.is_empty() {
+        let a_second = |run: &RunReport| run.per_s(run.clock_increments.unwrap_or(0));
+        let advanced = plots::bars(&bars_of(&with_clock, a_second), rate);
         figure(html, "Increments of the clock, a second", "", advanced);
     }
     figure(html, "Latency: 50%, 99% and 99.9%", "", plots::spans(&spans, latency));

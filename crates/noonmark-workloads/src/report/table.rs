@@ -5,7 +5,7 @@
 //! the abort reasons among it, is on the page and in the JSON.
 
 use super::compare::{BASELINE, Contest, PLAIN, Section};
-use super::{RunReport, count, latency, rate, sections, share};
+use super::{RunReport, count, latency, rate, sections, share, times};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
 use std::fmt::Write;
 
@@ -37,11 +37,13 @@ pub fn table(runs: &[RunReport], columns: usize) -> String {
         return text;
     }
     text.push_str("★ the fastest of its contest");
-    for (baseline, words) in
-        [(BASELINE, "the baseline"), (PLAIN, "the same structure without synchronization, for one thread")]
-    {
-        if sections(runs).iter().any(|section| heading_of(section) == baseline) {
-            let _ = write!(text, "; × {baseline}: times the throughput of {words}");
+    let words = [
+        (BASELINE, "times the throughput of the baseline"),
+        (PLAIN, "times the throughput without synchronization, on one thread"),
+    ];
+    for (baseline, words) in words {
+        if sections(runs).iter().any(|section| section.baseline() == baseline) {
+            let _ = write!(text, "; × {baseline}: {words}");
         }
     }
     text.push('\n');
@@ -73,11 +75,6 @@ fn width(table: &Table) -> usize {
     table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// What the figures of a section are measured by; where there is nothing, its column says so.
-fn heading_of(section: &Section<'_>) -> &'static str {
-    section.baseline().unwrap_or(BASELINE)
-}
-
 /// One column of figures.
 type Figure = (String, fn(&Contest<'_>, &RunReport) -> String);
 
@@ -88,11 +85,9 @@ fn figures(section: &Section<'_>) -> Vec<Figure> {
             let best = contest.runs.len() > 1 && contest.best().is_some_and(|best| std::ptr::eq(best, run));
             format!("{}{}", if best { "★ " } else { "" }, rate(run.committed_per_s))
         }),
-        (format!("× {}", heading_of(section)), |contest, run| match contest.speedup(run) {
-            Some(_) if [BASELINE, PLAIN].contains(&run.protocol.as_str()) && is_baseline(contest, run) => {
-                "1".into()
-            }
-            Some(times) => format!("{times:.2}"),
+        (format!("× {}", section.baseline()), |contest, run| match contest.speedup(run) {
+            Some(_) if contest.is_baseline(run) => "1".into(),
+            Some(ratio) => times(ratio),
             None => "-".into(),
         }),
         ("aborts".into(), |_, run| share(run.abort_share())),
@@ -107,11 +102,6 @@ fn figures(section: &Section<'_>) -> Vec<Figure> {
         figures.push(("irrevocable".into(), |_, run| run.irrevocable.map_or("-".into(), count)));
     }
     figures
-}
-
-/// Whether a run is what the others of its contest are measured by.
-fn is_baseline(contest: &Contest<'_>, run: &RunReport) -> bool {
-    run.protocol == PLAIN || contest.runs.iter().all(|other| other.protocol != PLAIN)
 }
 
 fn section_table(section: &Section<'_>, threads: &[usize]) -> Table {

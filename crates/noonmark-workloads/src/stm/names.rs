@@ -236,8 +236,18 @@ impl Contender {
 }
 
 /// Who else may be in a report, from a crate that this one does not know: reports keep a colour for each.
-pub const RIVALS: [&str; 9] =
-    ["mutex", "rwlock", "crossbeam-skiplist", "scc", "congee", "dashmap", "papaya", "stm", "fast-stm"];
+pub const RIVALS: [&str; 10] = [
+    "mutex",
+    "rwlock",
+    "crossbeam-skiplist",
+    "scc",
+    "scc-index",
+    "congee",
+    "dashmap",
+    "papaya",
+    "stm",
+    "fast-stm",
+];
 
 macro_rules! named {
     ($($kind:ident, $what:literal, $all:expr;)*) => { $(

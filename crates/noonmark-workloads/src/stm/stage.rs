@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use noonmark_stm::{Conflict, Statistics};
+use parking_lot::Mutex;
 
 use crate::driver::{Length, Plan, check_plan, clock_ns, new_histogram};
 use crate::random::Random;
@@ -172,6 +173,18 @@ pub fn load<T: Send>(
     progress: &mut dyn FnMut(&Progress),
     job: impl FnOnce(&AtomicU64) -> T + Send,
 ) -> Result<T, RunError> {
+    let (mut job, mut loaded) = (Some(job), None);
+    let mut once = |done: &AtomicU64| loaded = job.take().map(|job| job(done));
+    load_with(total, progress, &mut once)?;
+    loaded.ok_or(RunError::Panic)
+}
+
+/// Once for all that is loaded, since it is compiled for each.
+fn load_with(
+    total: u64,
+    progress: &mut dyn FnMut(&Progress),
+    job: &mut (dyn FnMut(&AtomicU64) + Send),
+) -> Result<(), RunError> {
     let (done, start) = (AtomicU64::new(0), Instant::now());
     std::thread::scope(|scope| {
         let done = &done;
@@ -207,45 +220,56 @@ pub fn measure<W: Work>(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Measured<W::Tally>, RunError> {
     check_plan(plan)?;
+    let slots: Vec<Mutex<Option<Finished<W::Tally>>>> = (0..plan.threads).map(|_| Mutex::new(None)).collect();
+    let histograms = (0..plan.threads).map(|_| new_histogram().map(Some).map(Mutex::new));
+    let histograms = histograms.collect::<Result<Vec<_>, _>>()?;
     let clock_ns = clock_ns();
+    let work = |seat: Seat, stage: &Stage| {
+        let number = seat.number;
+        let Some(latency_ns) = histograms[number].lock().take() else { return };
+        let finished = work(|| make(seat), quota(plan, number), latency_ns, stage, &stage.done[number].0);
+        *slots[number].lock() = Some(finished);
+    };
+    let (seconds, counted) = work_with(plan, &work, counted, progress)?;
+    let (mut committed, mut latency_ns, mut tallies) = (0, new_histogram()?, Vec::new());
+    for slot in slots {
+        let finished = slot.into_inner().ok_or(RunError::Panic)?;
+        committed += finished.committed;
+        latency_ns.add(&finished.latency_ns).map_err(|error| RunError::Setting(error.to_string()))?;
+        tallies.push(finished.tally);
+    }
+    Ok(Measured { seconds, committed, latency_ns, counted, clock_ns, tallies })
+}
+
+/// Once for all that work, since it is compiled for each. Answers the measured seconds, and what was counted in them.
+fn work_with(
+    plan: &Plan,
+    work: &(dyn Fn(Seat, &Stage) + Sync),
+    counted: &dyn Fn() -> Counted,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(f64, Counted), RunError> {
     let stage = Stage {
         phase: AtomicU8::new(PREPARING),
         ready: AtomicU64::new(0),
         working: AtomicU64::new(plan.threads as u64),
         done: (0..plan.threads).map(|_| Done::default()).collect(),
     };
-    let histograms = (0..plan.threads).map(|_| new_histogram()).collect::<Result<Vec<_>, _>>()?;
     let epoch = Instant::now();
-    let (seconds, before, finished) = std::thread::scope(|scope| {
-        let (stage, make) = (&stage, &make);
-        let running: Vec<_> = histograms
-            .into_iter()
-            .enumerate()
-            .map(|(number, latency_ns)| {
-                let seat = Seat {
-                    number,
-                    count: plan.threads,
-                    random: Random::new(plan.seed, number as u64 + 1),
-                    requests: plan.requests,
-                    epoch,
-                };
-                let quota = quota(plan, number);
-                scope.spawn(move || work(|| make(seat), quota, latency_ns, stage, &stage.done[number].0))
+    let (seconds, before) = std::thread::scope(|scope| {
+        let stage = &stage;
+        let running: Vec<_> = (0..plan.threads)
+            .map(|number| {
+                let random = Random::new(plan.seed, number as u64 + 1);
+                let seat = Seat { number, count: plan.threads, random, requests: plan.requests, epoch };
+                scope.spawn(move || work(seat, stage))
             })
             .collect();
-        let (seconds, before) = coordinate(plan, stage, counted, progress);
-        let finished: Result<Vec<_>, RunError> =
-            running.into_iter().map(|worker| worker.join().map_err(|_| RunError::Panic)).collect();
-        (seconds, before, finished)
-    });
-    let counted = counted().since(&before);
-    let (mut committed, mut latency_ns, mut tallies) = (0, new_histogram()?, Vec::new());
-    for finished in finished? {
-        committed += finished.committed;
-        latency_ns.add(&finished.latency_ns).map_err(|error| RunError::Setting(error.to_string()))?;
-        tallies.push(finished.tally);
-    }
-    Ok(Measured { seconds, committed, latency_ns, counted, clock_ns, tallies })
+        let measured = coordinate(plan, stage, counted, progress);
+        // All of them, also after one that panicked: a scope hands on the panic of a thread that nobody has joined.
+        let panicked = running.into_iter().map(|worker| worker.join()).filter(Result::is_err).count();
+        if panicked > 0 { Err(RunError::Panic) } else { Ok(measured) }
+    })?;
+    Ok((seconds, counted().since(&before)))
 }
 
 /// How many operations a worker does at most.
