@@ -281,7 +281,13 @@ pub fn one_line(error: &clap::Error) -> String {
     }
     let line = words.join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    format!("{line} (see --help)")
+    match line.strip_suffix(']') {
+        // Clap does not know that a command stands where a workload could.
+        Some(line) if line.contains("'[WORKLOAD]'") => {
+            format!("{line}; or stm, before all options] (see --help)")
+        }
+        _ => format!("{line} (see --help)"),
+    }
 }
 
 #[cfg(test)]
@@ -299,6 +305,7 @@ mod tests {
         for (args, culprit) in [
             (vec!["bench", "ycsb", "--groups", "medium"], "medium"),
             (vec!["bench", "nonsense"], "nonsense"),
+            (vec!["bench", "nonsense"], "or stm"),
             (vec!["bench", "--threads", "0"], "0"),
             (vec!["bench", "--seconds", "-1"], "-1"),
             (vec!["bench", "--theta", "1.5"], "1.5"),

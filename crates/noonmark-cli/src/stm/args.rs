@@ -44,6 +44,11 @@ pub struct Stm {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub transactions: Option<u64>,
 
+    /// Let each operation of a thread begin when the one before has ended: what one costs by itself. Otherwise they overlap, as far as the
+    /// processor can, which it can do best with what has no synchronization
+    #[arg(long)]
+    pub serial: bool,
+
     /// Seed of all random choices
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,
@@ -75,10 +80,11 @@ Of others, by default in maps and sixteen-reads, elsewhere by --control:
 
 Examples:
   noonmark bench stm --preset maps --threads 1
-      what transactions cost: the column × plain
+      what transactions cost: the column × plain; by themselves, not overlapping with the next one: add --serial
   noonmark bench stm --preset trees --structure rb --updates 100 --control dctl,tl2-gv4,tinystm --threads 2
   noonmark bench stm --preset disjoint --structure records --transactions 1000000 --threads 1
       exact counts of the clock
 
-Each operation is a transaction. An update inserts a random key, if it is not there, or removes one, if it is, in turn. After each run the
-structure's invariants are checked, and its size and sums against what was done; if something is wrong, the exit status is 1.";
+Each operation is a transaction. An update inserts a random key, if it is not there, or removes one, if it is, in
+turn. After each run the structure's invariants are checked, and its size and sums against what was done; if
+something is wrong, the exit status is 1.";

@@ -10,6 +10,7 @@ use crate::error::Failure;
 use crate::live::Contestant;
 use crate::machine;
 use noonmark_workloads::driver::Length;
+use noonmark_workloads::stm::stage::Pace;
 use noonmark_workloads::stm::{Contender, Preset, Settings, Structure, THREADS_MAX};
 
 /// Seconds measured, unless told otherwise.
@@ -30,7 +31,8 @@ impl Contestant for StmRun {
     fn contest(&self) -> String {
         let Settings { preset, structure, updates_percent, threads, .. } = &self.settings;
         let threads = if *threads == 1 { "1 thread".into() } else { format!("{threads} threads") };
-        format!("stm {preset}, {structure}, {updates_percent}% updates, {threads}")
+        let pace = if self.settings.pace == Pace::Serial { ", serial" } else { "" };
+        format!("stm {preset}, {structure}, {updates_percent}% updates{pace}, {threads}")
     }
 
     fn name(&self, _: &[&StmRun]) -> String {
@@ -74,6 +76,7 @@ pub fn runs(args: &Stm) -> Result<Vec<StmRun>, Failure> {
                     threads: *threads,
                     length: Length { seconds: timed.then_some(seconds), transactions: args.transactions },
                     warm_up_s: if timed { WARM_UP_MAX_S.min(seconds / 2.0) } else { 0.0 },
+                    pace: if args.serial { Pace::Serial } else { Pace::Free },
                     seed: args.seed,
                     ..Settings::new(preset, *structure, *updates)
                 };
@@ -214,6 +217,8 @@ mod tests {
     fn transactions_alone_are_counted_exactly() {
         let runs = planned("--transactions 10 --threads 1 --control dctl").unwrap();
         assert_eq!((runs[0].settings.length.seconds, runs[0].settings.warm_up_s), (None, 0.0));
+        assert_eq!(runs[0].settings.pace, Pace::Free);
+        assert_eq!(planned("--serial --threads 1").unwrap()[0].settings.pace, Pace::Serial);
         let runs = planned("--transactions 10 --seconds 1 --threads 1 --control dctl").unwrap();
         assert_eq!(
             (runs[0].settings.length.seconds, runs[0].settings.length.transactions),

@@ -32,13 +32,12 @@ impl Who {
 
     /// Those that a preset has unless told otherwise.
     pub fn of_preset(preset: Preset) -> Vec<Who> {
-        let with_others = matches!(preset, Preset::Maps | Preset::SixteenReads);
         Self::all()
             .into_iter()
             .filter(|who| match who {
                 Who::Ours(contender) => preset.contenders().contains(contender),
                 #[cfg(feature = "comparison")]
-                Who::Theirs(_) => with_others,
+                Who::Theirs(_) => matches!(preset, Preset::Maps | Preset::SixteenReads),
             })
             .collect()
     }

@@ -212,7 +212,7 @@ pub fn run<M: Map>(
     let (before, present) = stage::load(half, progress, |done| fill(&map, settings, half, done))?;
     map.begin();
     let make = |seat| Worker::new(map.session(), seat, settings, present);
-    let measured = stage::measure(&settings.plan(), make, &|| map.counted(), progress)?;
+    let measured = stage::measure(&settings.plan(), settings.pace, make, &|| map.counted(), progress)?;
     let conditions = check(&map.audit(), before, &measured);
     Ok(settings.report(name, &measured, conditions))
 }

@@ -107,7 +107,8 @@ pub fn run<V: Variables + Send>(
         // Each request is sixteen times as large as those of the others.
         Worker { session: variables.session(), requests: Ring::of(requests / READS, 1, draw), sum: 0 }
     };
-    let measured = stage::measure(&settings.plan(), worker, &|| variables.counted(), progress)?;
+    let measured =
+        stage::measure(&settings.plan(), settings.pace, worker, &|| variables.counted(), progress)?;
     let sum = START.wrapping_mul(settings.keys);
     let conditions = vec![Condition::equal("the sum of all variables", variables.audit(), sum)];
     Ok(settings.report(name, &measured, conditions))

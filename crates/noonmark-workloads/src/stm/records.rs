@@ -103,7 +103,7 @@ pub fn run<R: Records + Send>(
         let draw = || (random.below(settings.keys) as u32, random.below(WORDS as u64) as u32);
         Worker { session: records.session(), requests: Ring::of(requests, 1, draw), done: 0 }
     };
-    let measured = stage::measure(&settings.plan(), worker, &|| records.counted(), progress)?;
+    let measured = stage::measure(&settings.plan(), settings.pace, worker, &|| records.counted(), progress)?;
     let done = measured.tallies.iter().sum();
     let conditions = vec![Condition::equal("the sum of all words", records.audit(), done)];
     Ok(settings.report(name, &measured, conditions))

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::names::{Contender, Preset, Structure};
 use super::plain::{Alone, PlainRavl, PlainRecords, PlainWords};
 use super::plain_hash::PlainHash;
-use super::stage::{Counted, Measured};
+use super::stage::{Counted, Measured, Pace};
 use super::worlds::{self, Found, Mapped, Table, Vars};
 use super::{churn, reads, records};
 use crate::driver::{Length, Plan, check_plan};
@@ -44,6 +44,8 @@ pub struct Settings {
     pub length: Length,
     /// Seconds of warming up before.
     pub warm_up_s: f64,
+    /// Whether operations of one thread may overlap.
+    pub pace: Pace,
     /// Where all random numbers come from.
     pub seed: u64,
     /// Requests that each worker draws ahead; unless told otherwise about a million.
@@ -61,6 +63,7 @@ impl Settings {
             threads: 1,
             length: Length::seconds(1.0),
             warm_up_s: 0.25,
+            pace: Pace::Free,
             seed: 1,
             requests: None,
         }
@@ -131,6 +134,18 @@ impl Settings {
             .filter(|(_, count)| *count > 0)
             .map(|(kind, count)| (format!("{name}: {kind}"), *count))
             .collect();
+        let mut parameters = BTreeMap::from([
+            ("structure".into(), self.structure.to_string()),
+            ("updates %".into(), self.updates_percent.to_string()),
+            ("keys".into(), self.keys.to_string()),
+            ("seed".into(), self.seed.to_string()),
+            ("requests drawn ahead".into(), format!("{} a thread", self.plan().requests)),
+            ("warm-up".into(), format!("{} s", self.warm_up_s)),
+            ("clock".into(), format!("{:.0} ns a reading", measured.clock_ns)),
+        ]);
+        if self.pace == Pace::Serial {
+            parameters.insert("pace".into(), "serial".into());
+        }
         RunReport {
             workload: "stm".into(),
             preset: self.preset.to_string(),
@@ -152,15 +167,7 @@ impl Settings {
             irrevocable: *irrevocable,
             consistent: Some(conditions.iter().all(|condition| condition.holds)),
             consistency: conditions.into_iter().map(|condition| condition.words).collect(),
-            parameters: BTreeMap::from([
-                ("structure".into(), self.structure.to_string()),
-                ("updates %".into(), self.updates_percent.to_string()),
-                ("keys".into(), self.keys.to_string()),
-                ("seed".into(), self.seed.to_string()),
-                ("requests drawn ahead".into(), format!("{} a thread", self.plan().requests)),
-                ("warm-up".into(), format!("{} s", self.warm_up_s)),
-                ("clock".into(), format!("{:.0} ns a reading", measured.clock_ns)),
-            ]),
+            parameters,
             ..RunReport::default()
         }
     }

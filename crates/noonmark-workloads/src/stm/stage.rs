@@ -5,6 +5,10 @@
 //! a worker looks twice for every [`BATCH`] operations: before and after the first of them, which is the sample of the latencies. Commits are all
 //! counted.
 //!
+//! Operations of one thread overlap, if the processor can: it begins the next one while the one before waits for memory. So it does for independent
+//! operations in any program, as far as they are near each other, and it does so more for what has no synchronization, since fences and
+//! locks end it. [`Pace::Serial`] lets each begin when the one before has ended, and so tells what one costs by itself.
+//!
 //! A worker is made in its own thread, draws its requests, settles and waits for the others; only then does the clock start. So a
 //! worker may hold what belongs to its thread (a lock, a guard).
 //!
@@ -45,6 +49,40 @@ pub trait Work {
 
     /// Ends.
     fn tally(self) -> Self::Tally;
+}
+
+/// How operations of one thread follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as they can.
+    #[default]
+    Free,
+    /// Each begins when the one before has ended: they do not overlap within the processor.
+    Serial,
+}
+
+impl Pace {
+    /// Between two operations.
+    #[inline(always)]
+    fn step(self) {
+        if self == Pace::Serial {
+            wait_for_loads();
+        }
+    }
+}
+
+/// Nothing that comes later begins before all that came earlier has ended, stores to memory excepted.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn wait_for_loads() {
+    // SAFETY: every processor of this kind has the instruction (SSE2), and it does nothing but wait.
+    unsafe { std::arch::x86_64::_mm_lfence() };
+}
+
+/// The same, as far as a look at the clock sees to it, which takes longer.
+#[cfg(not(target_arch = "x86_64"))]
+fn wait_for_loads() {
+    std::hint::black_box(Instant::now());
 }
 
 /// What a control has counted.
@@ -215,6 +253,7 @@ fn load_with(
 /// Has workers work as planned. `make` is called in each worker's thread.
 pub fn measure<W: Work>(
     plan: &Plan,
+    pace: Pace,
     make: impl Fn(Seat) -> W + Sync,
     counted: &(dyn Fn() -> Counted + Sync),
     progress: &mut dyn FnMut(&Progress),
@@ -227,7 +266,8 @@ pub fn measure<W: Work>(
     let work = |seat: Seat, stage: &Stage| {
         let number = seat.number;
         let Some(latency_ns) = histograms[number].lock().take() else { return };
-        let finished = work(|| make(seat), quota(plan, number), latency_ns, stage, &stage.done[number].0);
+        let Done(done) = &stage.done[number];
+        let finished = work(|| make(seat), pace, quota(plan, number), latency_ns, stage, done);
         *slots[number].lock() = Some(finished);
     };
     let (seconds, counted) = work_with(plan, &work, counted, progress)?;
@@ -285,6 +325,7 @@ fn quota(plan: &Plan, number: usize) -> u64 {
 
 fn work<W: Work>(
     make: impl FnOnce() -> W,
+    pace: Pace,
     quota: u64,
     mut latency_ns: Histogram<u64>,
     stage: &Stage,
@@ -299,7 +340,10 @@ fn work<W: Work>(
         std::thread::sleep(NAP);
     }
     while stage.is(WARMING_UP) {
-        (0..BATCH).for_each(|_| worker.execute());
+        for _ in 0..BATCH {
+            worker.execute();
+            pace.step();
+        }
     }
     let mut committed = 0;
     while committed < quota && stage.is(MEASURING) {
@@ -307,7 +351,10 @@ fn work<W: Work>(
         let begin = Instant::now();
         worker.execute();
         latency_ns.saturating_record(begin.elapsed().as_nanos() as u64);
-        (1..batch).for_each(|_| worker.execute());
+        for _ in 1..batch {
+            pace.step();
+            worker.execute();
+        }
         committed += batch;
         done.store(committed, Ordering::Relaxed);
     }
@@ -410,7 +457,8 @@ mod tests {
     fn so_many_operations_are_so_many() {
         let sum = AtomicU64::new(0);
         let plan = plan(3, Length::transactions(1000), 0.0);
-        let measured = measure(&plan, |_| Adding(&sum, 0), &Counted::default, &mut |_| ()).unwrap();
+        let measured =
+            measure(&plan, Pace::Free, |_| Adding(&sum, 0), &Counted::default, &mut |_| ()).unwrap();
         assert_eq!((measured.committed, sum.into_inner()), (1000, 1000));
         assert_eq!(measured.tallies.iter().sum::<u64>(), 1000);
         // One of each batch that was begun, by each worker.
@@ -421,7 +469,8 @@ mod tests {
     fn the_warm_up_is_not_measured_but_in_what_is_handed_back() {
         let sum = AtomicU64::new(0);
         let plan = plan(2, Length::seconds(0.02), 0.02);
-        let measured = measure(&plan, |_| Adding(&sum, 0), &Counted::default, &mut |_| ()).unwrap();
+        let measured =
+            measure(&plan, Pace::Free, |_| Adding(&sum, 0), &Counted::default, &mut |_| ()).unwrap();
         let all = sum.into_inner();
         assert!(measured.committed > 0 && measured.committed < all);
         assert_eq!(measured.tallies.iter().sum::<u64>(), all);
@@ -438,7 +487,7 @@ mod tests {
             fn tally(self) {}
         }
         let plan = plan(2, Length::seconds(100.0), 0.0);
-        let failed = measure(&plan, |_| Failing, &Counted::default, &mut |_| ());
+        let failed = measure(&plan, Pace::Free, |_| Failing, &Counted::default, &mut |_| ());
         assert!(matches!(failed, Err(RunError::Panic)));
     }
 

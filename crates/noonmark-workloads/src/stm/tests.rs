@@ -51,6 +51,8 @@ fn a_growing_hash_map_and_updates_of_variables_run_too() {
     }
     ran(&small(Preset::SixteenReads, Structure::Fixed, 0, 2), Contender::TicToc);
     ran(&small(Preset::SixteenReads, Structure::Variables, 50, 1), Contender::Plain);
+    let serial = Settings { pace: stage::Pace::Serial, ..small(Preset::Maps, Structure::Ravl, 10, 1) };
+    assert_eq!(ran(&serial, Contender::Plain).parameters["pace"], "serial");
     for contender in &Contender::ALL[10..] {
         ran(&small(Preset::KSweep, Structure::Ravl, 100, 2), *contender);
     }
