@@ -3,6 +3,7 @@
 //! Every option stands here with its unit and its default; what the options mean together is `plan.rs`'s
 //! business. Complaints are one line: clap's own, which take several, are folded into one.
 
+use crate::stm::Stm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ Examples:
   noonmark                            the tour: two minutes, a live display, a table, a page of plots
   noonmark bench ycsb --threads 1,2   YCSB with every protocol
   noonmark bench tpcc --protocol occ,tictoc --groups both --html tpcc.html
+  noonmark bench stm --preset maps    transactional maps beside maps without transactions, and beside those of others
   noonmark check history.jsonl        is this history serializable?
 
 Exit status: 0 done; 1 a run or a check failed, or its result is wrong; 2 the command line is wrong;
@@ -103,10 +105,20 @@ pub enum Access {
     MultiGet,
 }
 
+/// What is run by options of its own.
+#[derive(Debug, Subcommand)]
+pub enum Special {
+    /// Transactional memory: the experiments of its paper, and maps of others beside its own
+    Stm(Stm),
+}
+
 /// `noonmark bench`
 #[derive(Debug, Default, Args)]
-#[command(after_help = BENCH_HELP)]
+#[command(after_help = BENCH_HELP, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Bench {
+    #[command(subcommand)]
+    pub special: Option<Special>,
+
     /// What to run; without it the tour: YCSB, TPC-C and a hot counter, at most two minutes in all
     #[arg(value_enum)]
     pub workload: Option<Workload>,
@@ -205,6 +217,8 @@ Examples:
   noonmark bench counter --updates plain,commit-time
       what commit-time updates do for a hot counter
   noonmark bench append --protocol tictoc --seconds 1 --history h.jsonl && noonmark check h.jsonl
+  noonmark bench stm --help
+      the transactional memory has options of its own
   noonmark bench tpcc --protocol occ+tictoc --threads 4 --history h.jsonl
       one database with tables of two protocols; what its history's keys are is written to h.jsonl.keys
 
@@ -234,7 +248,7 @@ pub struct Check {
     pub strict: bool,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(s) if s > 0.0 && s <= 86_400.0 => Ok(s),
         _ => Err("must be a number of seconds above 0, at most 86400".into()),
@@ -267,7 +281,13 @@ pub fn one_line(error: &clap::Error) -> String {
     }
     let line = words.join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    format!("{line} (see --help)")
+    match line.strip_suffix(']') {
+        // Clap does not know that a command stands where a workload could.
+        Some(line) if line.contains("'[WORKLOAD]'") => {
+            format!("{line}; or stm, before all options] (see --help)")
+        }
+        _ => format!("{line} (see --help)"),
+    }
 }
 
 #[cfg(test)]
@@ -285,11 +305,15 @@ mod tests {
         for (args, culprit) in [
             (vec!["bench", "ycsb", "--groups", "medium"], "medium"),
             (vec!["bench", "nonsense"], "nonsense"),
+            (vec!["bench", "nonsense"], "or stm"),
             (vec!["bench", "--threads", "0"], "0"),
             (vec!["bench", "--seconds", "-1"], "-1"),
             (vec!["bench", "--theta", "1.5"], "1.5"),
             (vec!["bench", "-p", "novalue"], "novalue"),
             (vec!["bench", "--frobnicate"], "--frobnicate"),
+            (vec!["bench", "stm", "--threads", "none"], "none"),
+            (vec!["bench", "stm", "--protocol", "occ"], "--protocol"),
+            (vec!["bench", "--theta", "0.5", "stm"], "stm"),
             (vec!["check"], "<FILE>"),
         ] {
             let error = Cli::try_parse_from([vec!["noonmark"], args].concat()).unwrap_err();

@@ -3,21 +3,23 @@
 //! Results that are there are never thrown away: when a run fails, the table and the files are still made of
 //! those before it. The exit status tells of the failure, or of a result that was inconsistent.
 
-use crate::args::Bench;
+use crate::args::{Bench, Special};
 use crate::error::Failure;
-use crate::live::Live;
-use crate::plan::RunSpec;
-use crate::{machine, output, plan, single, tour};
+use crate::live::{Contestant, Live};
+use crate::{machine, output, plan, single, stm, tour};
 use noonmark_workloads::report::{self, PageHead, Progress, RunReport};
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Performs one run, telling how it gets along.
-pub type Runner<'a> = &'a mut dyn FnMut(&RunSpec, &mut dyn FnMut(&Progress)) -> Result<RunReport, Failure>;
+pub type Runner<'a, R> = &'a mut dyn FnMut(&R, &mut dyn FnMut(&Progress)) -> Result<RunReport, Failure>;
 
 /// The command.
 pub fn run(args: &Bench) -> Result<(), Failure> {
+    if let Some(Special::Stm(args)) = &args.special {
+        return stm::run(args);
+    }
     let (mut specs, tour) = match args.workload {
         Some(workload) => (plan::runs(workload, args)?, false),
         None => (tour::runs(args)?, true),
@@ -41,20 +43,43 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
 
     let paced = tour && args.seconds.is_none();
     let (reports, failure) = race(&mut specs, paced, &mut single::run);
+    conclude(&reports, failure, json.as_deref(), html.as_deref())
+}
 
+/// Runs all of them, and shows what came of it.
+pub fn run_all<R: Contestant>(
+    specs: &mut [R],
+    runner: Runner<'_, R>,
+    json: Option<&Path>,
+    html: Option<&Path>,
+) -> Result<(), Failure> {
+    for file in [html, json].into_iter().flatten() {
+        output::can_write(file)?;
+    }
+    let (reports, failure) = race(specs, false, runner);
+    conclude(&reports, failure, json, html)
+}
+
+/// Shows the results, and says whether they are all there and right.
+fn conclude(
+    reports: &[RunReport],
+    failure: Option<Failure>,
+    json: Option<&Path>,
+    html: Option<&Path>,
+) -> Result<(), Failure> {
     if !reports.is_empty() {
-        let table = report::table(&reports, output::columns());
+        let table = report::table(reports, output::columns());
         output::print(&if colours() { highlighted(&table) } else { table })?;
         let head =
             PageHead { command: command_line(), date: machine::now(), machine: machine::description() };
         let unmade = |e: io::Error| Failure::run(format!("cannot make the results into text: {e}"));
-        if let Some(file) = &json {
-            output::write(file, &report::to_json(&reports).map_err(unmade)?)?;
+        if let Some(file) = json {
+            output::write(file, &report::to_json(reports).map_err(unmade)?)?;
         }
-        if let Some(file) = &html {
-            output::write(file, &report::page(&reports, &head).map_err(unmade)?)?;
+        if let Some(file) = html {
+            output::write(file, &report::page(reports, &head).map_err(unmade)?)?;
         }
-        for (what, file) in [("page of plots", &html), ("results", &json)] {
+        for (what, file) in [("page of plots", html), ("results", json)] {
             if let Some(file) = file {
                 let _ = writeln!(io::stderr(), "{what}: {}", file.display());
             }
@@ -62,12 +87,16 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
     }
     match failure {
         Some(failure) => Err(failure),
-        None => judge(&reports),
+        None => judge(reports),
     }
 }
 
 /// All runs, up to the first that fails.
-fn race(specs: &mut [RunSpec], paced: bool, runner: Runner<'_>) -> (Vec<RunReport>, Option<Failure>) {
+fn race<R: Contestant>(
+    specs: &mut [R],
+    paced: bool,
+    runner: Runner<'_, R>,
+) -> (Vec<RunReport>, Option<Failure>) {
     let mut live = Live::new(specs);
     let mut reports = Vec::new();
     let (began, mut measured_s) = (Instant::now(), 0.0);
@@ -75,7 +104,7 @@ fn race(specs: &mut [RunSpec], paced: bool, runner: Runner<'_>) -> (Vec<RunRepor
         if paced && (i == 0 || specs[i].contest() != specs[i - 1].contest()) {
             let seconds = tour::seconds_each(began.elapsed(), measured_s, i, specs.len() - i);
             for spec in &mut specs[i..] {
-                spec.seconds = seconds;
+                spec.set_seconds(seconds);
             }
             live.seconds_left(seconds * (specs.len() - i) as f64);
         }
@@ -106,9 +135,10 @@ fn judge(reports: &[RunReport]) -> Result<(), Failure> {
         n => format!(" (and {n} more)"),
     };
     let why = first.consistency.first().map_or("a consistency condition failed", String::as_str);
+    let groups = if first.groups.is_empty() { String::new() } else { format!(", {} groups", first.groups) };
     Err(Failure::run(format!(
-        "inconsistent result of {} under {}, {} groups, {} threads: {why}{others}",
-        first.workload, first.protocol, first.groups, first.threads
+        "inconsistent result of {} under {}{groups}, {} threads: {why}{others}",
+        first.workload, first.protocol, first.threads
     )))
 }
 
@@ -163,6 +193,7 @@ fn command_line() -> String {
 mod tests {
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::plan::RunSpec;
     use clap::Parser;
     use noonmark_workloads::report::{Latency, Phase};
     use std::time::Duration;
@@ -196,10 +227,11 @@ mod tests {
     #[test]
     fn runs_before_a_failure_are_kept() {
         let mut specs = specs("noonmark bench bank --protocol mutex,occ,tictoc --threads 1");
-        let (reports, failure) = race(&mut specs, false, &mut |spec, _| match spec.protocol.as_str() {
-            "tictoc" => Err(Failure::run("out of luck")),
-            _ => Ok(report(spec, 10.0)),
-        });
+        let (reports, failure) =
+            race(&mut specs, false, &mut |spec: &RunSpec, _| match spec.protocol.as_str() {
+                "tictoc" => Err(Failure::run("out of luck")),
+                _ => Ok(report(spec, 10.0)),
+            });
         assert_eq!(reports.len(), 2);
         assert_eq!(failure.unwrap().to_string(), "out of luck");
     }
@@ -208,7 +240,7 @@ mod tests {
     fn the_runs_of_a_contest_are_measured_for_the_same_time() {
         let mut specs = specs("noonmark bench --threads 1,2");
         let count = specs.len();
-        let (reports, _) = race(&mut specs, true, &mut |spec, _| Ok(report(spec, 10.0)));
+        let (reports, _) = race(&mut specs, true, &mut |spec: &RunSpec, _| Ok(report(spec, 10.0)));
         assert_eq!(reports.len(), count);
         for pair in specs.windows(2).filter(|pair| pair[0].contest() == pair[1].contest()) {
             assert_eq!(pair[0].seconds, pair[1].seconds);
@@ -251,7 +283,7 @@ mod tests {
     fn the_display_for_a_person() {
         let mut specs = specs("noonmark bench --threads 1,2 --seconds 0.5");
         let mut per_s = 0.0;
-        let runner: Runner<'_> = &mut |spec, listen| {
+        let runner: Runner<'_, RunSpec> = &mut |spec, listen| {
             per_s = (per_s + 370_003.0) % 1_000_000.0;
             let (per_s, steps) = (per_s + 100_000.0, 5);
             let mut tell = |phase, step: u32| {

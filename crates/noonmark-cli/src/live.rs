@@ -7,10 +7,8 @@
 //!
 //! Everything here goes to standard error; results belong to standard output. Colours follow NO_COLOR.
 
-use crate::args::{Access, Groups, Updates};
-use crate::plan::{BASELINE, RunSpec};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use noonmark_workloads::report::{Phase, Progress, RunReport, latency, rate, share};
+use noonmark_workloads::report::{Phase, Progress, RunReport, latency, rate, share, times};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -21,6 +19,29 @@ const FRAMES_PER_S: u8 = 12;
 const BAR_WIDTH: usize = 20;
 /// Loading and warm-up of a run that has not begun, in seconds; a guess until some runs are done.
 const OVERHEAD_GUESS_S: f64 = 0.5;
+
+/// What the display must know of a run.
+pub trait Contestant {
+    /// What is the same for all that compete with each other, in words.
+    fn contest(&self) -> String;
+
+    /// What it is called among those of its contest.
+    fn name(&self, contest: &[&Self]) -> String;
+
+    /// Whether the others are measured by it.
+    fn is_baseline(&self) -> bool;
+
+    /// Whether it cannot win, whatever its figures.
+    fn is_hors_concours(&self) -> bool {
+        false
+    }
+
+    /// How long it will be measured.
+    fn seconds(&self) -> f64;
+
+    /// Changes that.
+    fn set_seconds(&mut self, seconds: f64);
+}
 
 /// Shows how the runs of a programme get along.
 pub struct Live {
@@ -49,24 +70,25 @@ struct Race {
 struct Lane {
     bar: ProgressBar,
     baseline: bool,
+    /// Whether it may be the best: not if its result is wrong.
+    competes: bool,
     per_s: f64,
     words: String,
-    sound: bool,
 }
 
 impl Live {
     /// A display for these runs, on standard error.
-    pub fn new(runs: &[RunSpec]) -> Live {
+    pub fn new<R: Contestant>(runs: &[R]) -> Live {
         // A terminal that cannot move its cursor is treated as none.
         let tty = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let mut contests: BTreeMap<String, Vec<&RunSpec>> = BTreeMap::new();
+        let mut contests: BTreeMap<String, Vec<&R>> = BTreeMap::new();
         for run in runs {
             contests.entry(run.contest()).or_default().push(run);
         }
-        let padded = |run: &RunSpec| {
+        let padded = |run: &R| {
             let contest = contests.get(&run.contest()).map_or(&[][..], Vec::as_slice);
-            let width = contest.iter().map(|other| name(other, contest).chars().count()).max().unwrap_or(0);
-            format!("{:width$}", name(run, contest))
+            let width = contest.iter().map(|other| other.name(contest).chars().count()).max().unwrap_or(0);
+            format!("{:width$}", run.name(contest))
         };
         Live {
             race: None,
@@ -75,7 +97,7 @@ impl Live {
             began: Instant::now(),
             runs: runs.len(),
             done: 0,
-            seconds: runs.iter().map(|run| run.seconds).sum(),
+            seconds: runs.iter().map(Contestant::seconds).sum(),
             seconds_done: 0.0,
             names: runs.iter().map(padded).collect(),
         }
@@ -87,7 +109,7 @@ impl Live {
     }
 
     /// A run begins.
-    pub fn begin(&mut self, spec: &RunSpec) {
+    pub fn begin(&mut self, spec: &impl Contestant) {
         if !self.tty {
             return;
         }
@@ -114,8 +136,8 @@ impl Live {
             let bar = ProgressBar::new(1000).with_style(style);
             let bar = race.screen.insert_before(&race.footer, bar);
             bar.set_prefix(name);
-            let baseline = spec.protocol == BASELINE;
-            race.lanes.push(Lane { bar, baseline, per_s: 0.0, words: "loading".into(), sound: true });
+            let (baseline, competes) = (spec.is_baseline(), !spec.is_hors_concours());
+            race.lanes.push(Lane { bar, baseline, competes, per_s: 0.0, words: "loading".into() });
             race.footer.set_message(footer);
             race.draw(None);
         }
@@ -150,10 +172,10 @@ impl Live {
     }
 
     /// The current run has ended.
-    pub fn end(&mut self, spec: &RunSpec, report: &RunReport) {
+    pub fn end(&mut self, spec: &impl Contestant, report: &RunReport) {
         let name = self.names.get(self.done).map_or("", |name| name.trim_end());
         self.done += 1;
-        self.seconds_done += spec.seconds;
+        self.seconds_done += spec.seconds();
         let verdict = if report.consistent == Some(false) { "   INCONSISTENT" } else { "" };
         if !self.tty {
             // A reader that has gone away is no reason to stop measuring.
@@ -175,7 +197,7 @@ impl Live {
         let Some(race) = &mut self.race else { return };
         if let Some(lane) = race.lanes.last_mut() {
             lane.per_s = report.committed_per_s;
-            lane.sound = report.consistent != Some(false);
+            lane.competes &= report.consistent != Some(false);
             lane.words = format!(
                 "{:>6} aborted  p99 {}{verdict}",
                 share(report.abort_share()),
@@ -222,17 +244,17 @@ impl Live {
 impl Race {
     /// Redraws all lanes beside the best so far; at the end of a run also recolours them (rest, best).
     fn draw(&mut self, colours: Option<(ProgressStyle, ProgressStyle)>) {
-        let sound = self.lanes.iter().filter(|lane| lane.sound);
-        self.best_per_s = sound.map(|lane| lane.per_s).fold(0.0, f64::max);
+        let competing = self.lanes.iter().filter(|lane| lane.competes);
+        self.best_per_s = competing.map(|lane| lane.per_s).fold(0.0, f64::max);
         let baseline = self.lanes.iter().find(|lane| lane.baseline).map(|lane| lane.per_s);
         for lane in &self.lanes {
             let part = if self.best_per_s > 0.0 { (lane.per_s / self.best_per_s).min(1.0) } else { 0.0 };
-            let best = lane.sound && lane.per_s > 0.0 && lane.per_s == self.best_per_s;
+            let best = lane.competes && lane.per_s > 0.0 && lane.per_s == self.best_per_s;
             if let Some((rest, first)) = &colours {
                 lane.bar.set_style(if best { first.clone() } else { rest.clone() });
             }
             let times = match baseline {
-                Some(of) if of > 0.0 && !lane.baseline => format!("{:>6.2}×", lane.per_s / of),
+                Some(of) if of > 0.0 && !lane.baseline => format!("{:>6}×", times(lane.per_s / of)),
                 _ => "       ".into(),
             };
             let figure = if lane.per_s > 0.0 { format!("{} tx/s", rate(lane.per_s)) } else { String::new() };
@@ -249,23 +271,4 @@ impl Race {
 /// A style from a template of this file; should one be wrong, indicatif's own bar stands in.
 fn plain(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-/// The contestant: its protocol, and of what else was chosen for it what differs in the contest.
-fn name(spec: &RunSpec, contest: &[&RunSpec]) -> String {
-    if spec.protocol == BASELINE {
-        return spec.protocol.clone();
-    }
-    let rivals = || contest.iter().filter(|other| other.protocol != BASELINE);
-    let mut words = vec![spec.protocol.as_str()];
-    if rivals().any(|other| other.groups != spec.groups) {
-        words.push(if spec.groups == Groups::Coarse { "coarse" } else { "fine" });
-    }
-    if rivals().any(|other| other.updates != spec.updates) {
-        words.push(if spec.updates == Updates::CommitTime { "commit-time" } else { "plain" });
-    }
-    if rivals().any(|other| other.access != spec.access) {
-        words.push(if spec.access == Access::MultiGet { "multi-get" } else { "one-by-one" });
-    }
-    words.join(" ")
 }

@@ -6,6 +6,7 @@
 //! | `plan.rs` | from the command line to the list of runs; refuses impossible mixes |
 //! | `tour.rs` | the runs of the tour, and how they fit into two minutes |
 //! | `bench.rs` | `noonmark bench`: performs the runs, shows the results |
+//! | `stm/` | `noonmark bench stm`: its options, its runs, and who is ours and who is not |
 //! | `single.rs` | one run, in the words of `noonmark-workloads` |
 //! | `live.rs` | the display while runs go on |
 //! | `check.rs` | `noonmark check` |
@@ -27,6 +28,7 @@ mod machine;
 mod output;
 mod plan;
 mod single;
+mod stm;
 mod tour;
 
 use args::{Bench, Cli, Command};

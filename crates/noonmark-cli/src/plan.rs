@@ -10,6 +10,7 @@
 
 use crate::args::{Access, Bench, Groups, Index, Updates, Workload};
 use crate::error::Failure;
+use crate::live::Contestant;
 use crate::{machine, output};
 use noonmark_workloads::spec::ProtocolChoice;
 use noonmark_workloads::workload::RunError;
@@ -53,9 +54,9 @@ pub struct RunSpec {
     pub history: Option<PathBuf>,
 }
 
-impl RunSpec {
+impl Contestant for RunSpec {
     /// What has to be equal for two runs to be in one contest.
-    pub fn contest(&self) -> String {
+    fn contest(&self) -> String {
         let mut words = vec![match &self.preset {
             Some(preset) => format!("{} {preset}", self.workload.name()),
             None => self.workload.name().to_string(),
@@ -66,6 +67,37 @@ impl RunSpec {
         );
         words.push(if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) });
         words.join(", ")
+    }
+
+    /// Its protocol, and of what else was chosen for it what differs in the contest.
+    fn name(&self, contest: &[&RunSpec]) -> String {
+        if self.is_baseline() {
+            return self.protocol.clone();
+        }
+        let rivals = || contest.iter().filter(|other| !other.is_baseline());
+        let mut words = vec![self.protocol.as_str()];
+        if rivals().any(|other| other.groups != self.groups) {
+            words.push(if self.groups == Groups::Coarse { "coarse" } else { "fine" });
+        }
+        if rivals().any(|other| other.updates != self.updates) {
+            words.push(if self.updates == Updates::CommitTime { "commit-time" } else { "plain" });
+        }
+        if rivals().any(|other| other.access != self.access) {
+            words.push(if self.access == Access::MultiGet { "multi-get" } else { "one-by-one" });
+        }
+        words.join(" ")
+    }
+
+    fn is_baseline(&self) -> bool {
+        self.protocol == BASELINE
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    fn set_seconds(&mut self, seconds: f64) {
+        self.seconds = seconds;
     }
 }
 

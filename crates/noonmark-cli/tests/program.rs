@@ -57,7 +57,7 @@ fn complains(args: &[&str], status: i32, names: &[&str]) {
 
 #[test]
 fn help_and_version_go_to_standard_output() {
-    for args in [&["--help"][..], &["bench", "--help"], &["check", "--help"]] {
+    for args in [&["--help"][..], &["bench", "--help"], &["bench", "stm", "--help"], &["check", "--help"]] {
         let output = noonmark(args);
         assert!(output.status.success());
         assert!(out(&output).contains("Examples:") && err(&output).is_empty());
@@ -85,6 +85,15 @@ fn wrong_options_are_status_2_and_one_line() {
     complains(&["bench", "ycsb", "--preset", "e", "--index", "hash"], 2, &["ordered"]);
     complains(&["bench", "ycsb", "--updates", "commit-time"], 2, &["commit-time"]);
     complains(&["bench", "ycsb", "-p", "readproportion=2"], 2, &["readproportion"]);
+    complains(&["bench", "stm", "--preset", "figure6"], 2, &["figure6", "sixteen-reads"]);
+    complains(&["bench", "stm", "--control", "dctl,magic"], 2, &["magic", "2plsf"]);
+    complains(&["bench", "stm", "--control", "tictoc"], 2, &["opaque"]);
+    complains(&["bench", "stm", "--structure", "avl"], 2, &["avl", "ravl"]);
+    complains(&["bench", "stm", "--updates", "101"], 2, &["101"]);
+    complains(&["bench", "stm", "--keys", "1"], 2, &["keys"]);
+    complains(&["bench", "stm", "--threads", "121"], 2, &["121"]);
+    complains(&["bench", "stm", "--protocol", "occ"], 2, &["--protocol"]);
+    complains(&["bench", "stm", "ycsb"], 2, &["ycsb"]);
     complains(&["check"], 2, &["FILE"]);
 }
 
@@ -125,6 +134,44 @@ fn too_little_memory_is_status_1_and_one_line() {
     for rows in ["1000000000000", &rows] {
         let args = ["bench", "ycsb", "--preset", "a", "--rows", rows, "--protocol", "occ", "--threads", "1"];
         complains(&args, 1, &["memory"]);
+    }
+    complains(&["bench", "stm", "--preset", "disjoint", "--keys", "1073741824"], 1, &["memory"]);
+}
+
+#[test]
+fn the_transactional_memory_is_measured_like_everything_else() {
+    let folder = Folder::new("stm");
+    let (json, html) = (folder.path("runs.json"), folder.path("runs.html"));
+    for preset in ["disjoint", "ravl-alloc", "k-sweep", "hash", "trees", "maps", "sixteen-reads"] {
+        let few = ["bench", "stm", "--preset", preset, "--keys", "400", "--transactions", "500"];
+        let files = ["--threads", "1,2", "--json", &json, "--html", &html];
+        let output = noonmark(&[&few[..], &files].concat());
+        assert_eq!(output.status.code(), Some(0), "{preset}: {}", err(&output));
+        let (table, progress) = (out(&output), err(&output));
+        assert!(table.contains(&format!("stm, {preset}, ")) && table.contains("clock/s"), "{table}");
+        assert!(!table.contains('\x1b') && !progress.contains(['\x1b', '\r', '█']), "{progress}");
+
+        let runs: serde_json::Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        let runs = runs.as_array().unwrap();
+        assert_eq!(progress.lines().filter(|line| line.starts_with('[')).count(), runs.len());
+        for run in runs {
+            assert_eq!((&run["workload"], &run["preset"]), (&"stm".into(), &preset.into()));
+            assert_eq!((&run["consistent"], &run["committed"]), (&true.into(), &500.into()), "{run}");
+        }
+        let one_thread = |protocol: &str| {
+            let mine = |run: &&serde_json::Value| run["protocol"] == protocol && run["threads"] == 1;
+            runs.iter().find(mine).unwrap_or_else(|| panic!("{preset}: no {protocol}"))
+        };
+        if preset == "disjoint" {
+            assert_eq!(one_thread("DCTL")["clock_increments"], 0);
+            assert_eq!(one_thread("DCOTL")["clock_increments"], 0);
+            assert_eq!(one_thread("TL2-GV4")["clock_increments"], 500);
+        }
+        if preset == "maps" || preset == "hash" {
+            assert!(table.contains("× plain") && one_thread("plain")["irrevocable"].is_null());
+        }
+        let page = fs::read_to_string(&html).unwrap();
+        assert!(page.contains("<svg") && page.contains("</html>") && !page.contains("could not be drawn"));
     }
 }
 

@@ -139,6 +139,11 @@ impl Count {
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Begins again at 0, whoever asks.
+    pub fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// See the module's page.

@@ -80,7 +80,7 @@ pub struct Statistics {
     pub sleeps: u64,
     /// Attempts that were irrevocable.
     pub irrevocable: u64,
-    /// The most attempts that one transaction took.
+    /// The most attempts that one transaction took, since the beginning or since [`Memory::forget_attempts_max`].
     pub attempts_max: u64,
     /// What the clock shows: how often it was advanced, and 1.
     pub clock: u64,
@@ -213,6 +213,14 @@ impl<W: World> Memory<W> {
     /// What has happened so far. Each number is exact when nothing runs.
     pub fn statistics(&self) -> Statistics {
         self.office.statistics()
+    }
+
+    /// From now on [`Statistics::attempts_max`] is of transactions that commit later: the one number that is no difference of two
+    /// looks. (One that commits at this moment may be of either time.)
+    pub fn forget_attempts_max(&self) {
+        for desk in &self.office.desks.0 {
+            desk.counts.attempts_max.forget();
+        }
     }
 
     /// How many slots there are.

@@ -9,6 +9,7 @@
 //!    [`counter`], [`queue`]; and [`recorded`], made for histories that find anomalies. [`recording`] keeps the
 //!    history of any other, by a [`stamp`] beside each value. [`distribution`] and
 //!    [`random`] say which keys they take; the same seed gives the same requests.
+//!    [`stm`] stands beside them: the benchmarks of the transactional memory, which knows no tables, with a driver of their own.
 //! 4. [`spec`]: one run from its settings to its [`report`](mod@report), for a program. [`alloc`] counts allocations
 //!    where asked.
 //! 5. [`history`] and [`check`] stand by themselves: they know histories, whoever made them.
@@ -31,6 +32,7 @@ pub mod recording;
 pub mod report;
 pub mod spec;
 pub mod stamp;
+pub mod stm;
 pub mod store;
 pub mod tpcc;
 mod verdict;

@@ -294,6 +294,36 @@ impl<S: Structure> TMap<S> {
         Ok(Some(before))
     }
 
+    /// Gives a key a value if it has none; answers the one that it had, which stays.
+    ///
+    /// ```
+    /// use noonmark_stm::{TRavlMap, atomically, view};
+    /// let seats = TRavlMap::<u32, u64>::new();
+    /// assert_eq!(atomically(|tx| seats.insert_if_absent(tx, 12, 1)), None);
+    /// assert_eq!(atomically(|tx| seats.insert_if_absent(tx, 12, 2)), Some(1));
+    /// assert_eq!(view(|tx| seats.get(tx, &12)), Some(1));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Interrupted`]: hand it on.
+    pub fn insert_if_absent<'tx, X>(
+        &'tx self,
+        tx: X,
+        key: S::Key,
+        value: Given<S>,
+    ) -> Result<Option<Lent<'tx, S>>, Interrupted>
+    where
+        S: Look<<S as Structure>::Key>,
+        X: Writes<'tx, S::World>,
+    {
+        let mut place = S::Place::default();
+        if let Some(node) = self.0.find_place(tx, &key, &mut place)? {
+            return Ok(Some(S::Value::get(tx, node, S::value)?));
+        }
+        self.0.put_in(tx, &mut place, key, value)?;
+        Ok(None)
+    }
+
     /// Makes the value of a key what the closure makes of it, `None` standing for no entry; answers what it was.
     ///
     /// ```

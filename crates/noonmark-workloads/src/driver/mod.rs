@@ -201,7 +201,7 @@ pub fn check_plan(plan: &Plan) -> Result<(), RunError> {
 }
 
 /// What reading the clock costs.
-fn clock_ns() -> f64 {
+pub(crate) fn clock_ns() -> f64 {
     const READINGS: u32 = 10_000;
     let start = Instant::now();
     for _ in 0..READINGS {
@@ -377,7 +377,7 @@ impl Drop for AllocationSwitch {
     }
 }
 
-fn new_histogram() -> Result<Histogram<u64>, RunError> {
+pub(crate) fn new_histogram() -> Result<Histogram<u64>, RunError> {
     Histogram::new_with_max(LATENCY_NS_MAX, 3).map_err(|error| RunError::Setting(error.to_string()))
 }
 

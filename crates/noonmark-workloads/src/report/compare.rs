@@ -5,8 +5,9 @@
 //! kind of access) is the contestant. Figures are only ever compared within a contest, so a run over fewer
 //! rows never beats one over more.
 //!
-//! The baseline of a contest is its `mutex` run: the one with the same index, updates and access where there
-//! is one, else the fastest.
+//! The baseline of a section is what has no synchronization at all, `plain`, if that was run. It takes no part in the
+//! contest, since it could not. Otherwise the baseline is the `mutex` run: the one with the same index, updates and access
+//! where there is one, else the fastest.
 //!
 //! What this does not do: no averages over contests, and no test of significance. One run is one run.
 
@@ -14,6 +15,10 @@ use super::RunReport;
 
 /// The baseline's name among the protocols.
 pub(super) const BASELINE: &str = "mutex";
+/// The name of what has no synchronization.
+pub(super) const PLAIN: &str = "plain";
+/// A parameter that makes sections, rather than contests within one.
+const STRUCTURE: &str = "structure";
 
 /// The runs of one workload and preset, in the order in which they were run.
 #[derive(Clone, Debug)]
@@ -27,11 +32,14 @@ pub struct Section<'a> {
 pub struct Contest<'a> {
     /// The runs, in the order in which they were run.
     pub runs: Vec<&'a RunReport>,
+    /// The name of what they are measured by: the same in all contests of a section, also in those that it was not run in.
+    baseline: &'static str,
 }
 
 /// Sorts runs into sections, in the order in which each first appears.
 pub fn sections(runs: &[RunReport]) -> Vec<Section<'_>> {
-    let by = |run: &RunReport| (run.workload.clone(), run.preset.clone());
+    let by =
+        |run: &RunReport| (run.workload.clone(), run.preset.clone(), run.parameters.get(STRUCTURE).cloned());
     grouped(runs.iter(), by).into_iter().map(|runs| Section { runs }).collect()
 }
 
@@ -44,11 +52,24 @@ impl<'a> Section<'a> {
             "tpcc" => "TPC-C",
             other => other,
         };
-        if first.preset.is_empty() || first.preset == first.workload {
-            workload.into()
-        } else {
-            format!("{workload}, {}", first.preset)
+        let mut title = workload.to_string();
+        if !first.preset.is_empty() && first.preset != first.workload {
+            title.push_str(&format!(", {}", first.preset));
         }
+        if let Some(structure) = first.parameters.get(STRUCTURE) {
+            title.push_str(&format!(", {structure}"));
+        }
+        title
+    }
+
+    /// The name of what the runs of the section are measured by, if it was run.
+    pub fn baseline(&self) -> &'static str {
+        if self.runs.iter().any(|run| run.protocol == PLAIN) { PLAIN } else { BASELINE }
+    }
+
+    /// Whether a figure is told of any run of the section.
+    pub(super) fn tells(&self, of: fn(&RunReport) -> Option<u64>) -> bool {
+        self.runs.iter().any(|run| of(run).is_some())
     }
 
     /// What all runs of the section have in common, and goes not without saying: `theta 0.9, rows 1000, hash index`.
@@ -59,6 +80,7 @@ impl<'a> Section<'a> {
             .iter()
             .filter(|(name, value)| {
                 (is_work(name) || *name == "seed")
+                    && *name != STRUCTURE
                     && **value != first.preset
                     && self.runs.iter().all(|run| run.parameters.get(*name) == Some(value))
             })
@@ -77,7 +99,8 @@ impl<'a> Section<'a> {
     /// The contests, in the order in which each first appears.
     pub fn contests(&self) -> Vec<Contest<'a>> {
         let by = |run: &RunReport| (work_of(run), run.threads);
-        grouped(self.runs.iter().copied(), by).into_iter().map(|runs| Contest { runs }).collect()
+        let baseline = self.baseline();
+        grouped(self.runs.iter().copied(), by).into_iter().map(|runs| Contest { runs, baseline }).collect()
     }
 
     /// The thread counts that were run, ascending.
@@ -119,7 +142,8 @@ impl<'a> Section<'a> {
 
     /// The headings of [`Section::contestant`].
     pub fn contestant_headings(&self) -> Vec<String> {
-        let mut names = vec!["protocol".to_string()];
+        let is_stm = self.runs.first().is_some_and(|run| run.workload == "stm");
+        let mut names = vec![if is_stm { "control" } else { "protocol" }.to_string()];
         names.extend(
             ASPECTS.iter().filter(|(_, _, of)| self.varies(*of)).map(|(what, _, _)| what.to_string()),
         );
@@ -140,15 +164,21 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// The fastest run that was not found inconsistent: a wrong result is not fast.
+    /// The fastest run that was not found inconsistent: a wrong result is not fast. Nor is what has no synchronization a contestant.
     pub fn best(&self) -> Option<&'a RunReport> {
-        let sound = self.runs.iter().copied().filter(|run| run.consistent != Some(false));
+        let sound =
+            self.runs.iter().copied().filter(|run| run.consistent != Some(false) && run.protocol != PLAIN);
         sound.max_by(|a, b| a.committed_per_s.total_cmp(&b.committed_per_s))
+    }
+
+    /// Whether the others are measured by this run.
+    pub(super) fn is_baseline(&self, run: &RunReport) -> bool {
+        run.protocol == self.baseline
     }
 
     /// How many times as fast as the baseline a run is; none where no baseline was run.
     pub fn speedup(&self, run: &RunReport) -> Option<f64> {
-        let baselines = || self.runs.iter().copied().filter(|run| run.protocol == BASELINE);
+        let baselines = || self.runs.iter().copied().filter(|run| run.protocol == self.baseline);
         let alike = |other: &RunReport| {
             other.index == run.index && other.updates == run.updates && other.access == run.access
         };
@@ -243,6 +273,27 @@ mod tests {
         let mut runs = [run("occ", "fine", 1, "0.9", 10.0), run("mutex", "coarse", 1, "0.9", 5.0)];
         runs[0].consistent = Some(false);
         assert_eq!(sections(&runs)[0].contests()[0].best().unwrap().protocol, "mutex");
+    }
+
+    #[test]
+    fn what_has_no_synchronization_is_the_measure_and_never_wins() {
+        let on = |protocol: &str, threads, per_s| RunReport {
+            workload: "stm".into(),
+            parameters: [("structure".to_string(), "ravl".to_string())].into(),
+            ..run(protocol, "", threads, "", per_s)
+        };
+        let mut runs = [on("plain", 1, 40.0), on("DCTL", 1, 20.0), on("mutex", 1, 10.0), on("DCTL", 2, 30.0)];
+        {
+            let section = &sections(&runs)[0];
+            let contests = section.contests();
+            assert_eq!((section.baseline(), section.title().as_str()), ("plain", "stm, granularity, ravl"));
+            assert_eq!(contests[0].best().unwrap().protocol, "DCTL");
+            assert_eq!(contests[0].speedup(&runs[1]), Some(0.5));
+            assert_eq!(contests[1].speedup(&runs[3]), None, "it takes one thread");
+            assert_eq!(section.contestant_headings(), ["control"]);
+        }
+        runs[3].parameters.insert("structure".into(), "hash".into());
+        assert_eq!(sections(&runs).len(), 2, "structures do not meet");
     }
 
     #[test]

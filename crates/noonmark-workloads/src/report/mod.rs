@@ -28,7 +28,7 @@ mod table;
 
 pub use compare::{Contest, Section, sections};
 pub use json::to_json;
-pub use number::{count, latency, rate, share};
+pub use number::{count, latency, rate, share, times};
 pub use page::{PageHead, page};
 pub use table::table;
 
@@ -70,6 +70,10 @@ pub struct RunReport {
     pub latency_us: Latency,
     /// The most attempts that one transaction needed.
     pub attempts_max: u64,
+    /// How often the clock of the concurrency control was advanced, where it has one and counts that.
+    pub clock_increments: Option<u64>,
+    /// Transactions that were made irrevocable because they kept failing, where the concurrency control knows that.
+    pub irrevocable: Option<u64>,
     /// Whether the workload's consistency conditions held after the run; none where nothing can be checked.
     pub consistent: Option<bool>,
     /// The consistency conditions in words, one each, failed ones first.
@@ -88,6 +92,11 @@ impl RunReport {
     /// All attempts that ended in a conflict, whatever the rule.
     pub fn aborted(&self) -> u64 {
         self.aborts.values().sum()
+    }
+
+    /// So many in the time that was measured are so many a second.
+    pub fn per_s(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
     /// The share of attempts that ended in a conflict: 0 when nothing was attempted.

@@ -49,6 +49,11 @@ pub fn latency(us: f64) -> String {
     format!("{} {}", three_digits(value), UNITS[unit])
 }
 
+/// How many times as much as something else: `12.30`, `0.45`, `0.012`.
+pub fn times(ratio: f64) -> String {
+    if ratio > 0.0 && ratio < 0.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
+}
+
 /// A share between 0 and 1 in percent: `0%`, `0.12%`, `34%`; what is not nothing never reads as 0%.
 pub fn share(of_one: f64) -> String {
     let percent = of_one * 100.0;
@@ -114,5 +119,6 @@ mod tests {
         assert_eq!(share(0.001_2), "0.12%");
         assert_eq!(share(0.034), "3.4%");
         assert_eq!(share(0.34), "34%");
+        assert_eq!([0.0, 0.0123, 0.45, 12.3].map(times), ["0.00", "0.012", "0.45", "12.30"]);
     }
 }

@@ -7,7 +7,7 @@
 //! What comes from outside (names, the command line, what a workload says about its consistency) is escaped
 //! wherever it enters.
 
-use super::compare::{BASELINE, Contest, Section, grouped, work_of};
+use super::compare::{BASELINE, Contest, PLAIN, Section, grouped, work_of};
 use super::plots::{self, Bar, Line, Span};
 use super::{RunReport, count, latency, rate, sections, share, to_json};
 use std::fmt::Write;
@@ -54,8 +54,8 @@ pub fn page(runs: &[RunReport], head: &PageHead) -> io::Result<String> {
 fn header(html: &mut String, head: &PageHead, runs: usize) {
     let _ = writeln!(
         html,
-        "<header>\n<h1>Noonmark bench</h1>\n<p class=\"lead\">Concurrency-control protocols compete for the same \
-         rows: {runs} {}, each measured once on one machine, in closed loop.</p>\n<dl>",
+        "<header>\n<h1>Noonmark bench</h1>\n<p class=\"lead\">Concurrency controls compete for the same \
+         data: {runs} {}, each measured once on one machine, in closed loop.</p>\n<dl>",
         if runs == 1 { "run" } else { "runs" }
     );
     let own = [("command", head.command.as_str()), ("date", head.date.as_str())];
@@ -132,8 +132,9 @@ fn winners(section: &Section<'_>, contests: &[Contest<'_>]) -> Option<String> {
             escape(&name_of(section, best)),
             rate(best.committed_per_s)
         );
-        if let Some(times) = contest.speedup(best).filter(|_| best.protocol != BASELINE) {
-            let _ = write!(words, ", {times:.2} times the mutex baseline");
+        if let Some(times) = contest.speedup(best).filter(|_| !contest.is_baseline(best)) {
+            let of = if section.baseline() == PLAIN { "the plain structure" } else { "the mutex baseline" };
+            let _ = write!(words, ", {times:.2} times {of}");
         }
         words.push_str("</li>\n");
     }
@@ -164,7 +165,7 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
     let Some(first) = contest.runs.first() else { return };
     let title = where_(section, first);
     let protocols = grouped(contest.runs.iter().copied(), |run| run.protocol.clone());
-    let bars = |value: fn(&RunReport) -> f64| -> Vec<Vec<Bar>> {
+    let bars_of = |protocols: &[Vec<&RunReport>], value: fn(&RunReport) -> f64| -> Vec<Vec<Bar>> {
         let bar = |run: &&RunReport| Bar {
             label: name_of(section, run),
             colour: plots::colour_of(&run.protocol),
@@ -173,6 +174,7 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
         };
         protocols.iter().map(|runs| runs.iter().map(bar).collect()).collect()
     };
+    let bars = |value| bars_of(&protocols, value);
     let span = |run: &&RunReport| Span {
         label: name_of(section, run),
         colour: plots::colour_of(&run.protocol),
@@ -191,6 +193,13 @@ fn contest_plots(html: &mut String, section: &Section<'_>, contest: &Contest<'_>
     if contest.runs.iter().any(|run| run.aborted() > 0) {
         let aborted = plots::bars(&bars(RunReport::abort_share), share);
         figure(html, "Attempts that ended in a conflict", "", aborted);
+    }
+    let mut with_clock = protocols.clone();
+    with_clock.retain(|runs| runs.iter().all(|run| run.clock_increments.is_some()));
+    if !with_clock.is_empty() {
+        let a_second = |run: &RunReport| run.per_s(run.clock_increments.unwrap_or(0));
+        let advanced = plots::bars(&bars_of(&with_clock, a_second), rate);
+        figure(html, "Increments of the clock, a second", "", advanced);
     }
     figure(html, "Latency: 50%, 99% and 99.9%", "", plots::spans(&spans, latency));
     html.push_str("</div>\n");
@@ -327,6 +336,8 @@ fn full_table(html: &mut String, runs: &[RunReport]) {
         "p99.9",
         "max",
         "most attempts",
+        "clock increments/s",
+        "irrevocable",
         "rolled back by itself",
         "allocations per commit",
         "consistent",
@@ -369,6 +380,8 @@ fn full_table(html: &mut String, runs: &[RunReport]) {
             latency(run.latency_us.p999),
             latency(run.latency_us.max),
             count(run.attempts_max),
+            run.clock_increments.map(|n| count(run.per_s(n).round() as u64)).unwrap_or_default(),
+            run.irrevocable.map(count).unwrap_or_default(),
             count(run.user_rollbacks),
             run.allocations_per_commit.map(|n| format!("{n:.2}")).unwrap_or_default(),
         ] {

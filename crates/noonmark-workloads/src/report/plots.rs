@@ -9,6 +9,7 @@
 //! Drawing into a string cannot fail but by a bug in the plot's geometry; such a failure is returned, and the
 //! page says that the plot could not be drawn, rather than taking the figures down with it.
 
+use crate::stm;
 use noonmark::Protocol;
 use plotters::coord::ranged1d::{NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -33,7 +34,7 @@ const TEXT: u32 = 15;
 /// one ([`further_shades`]).
 ///
 /// Told apart by lightness as well as by hue, for readers who see few colours.
-pub(super) const PROTOCOLS: [(&str, RGBColor, RGBColor); 8] = [
+pub(super) const PROTOCOLS: [(&str, RGBColor, RGBColor); 9] = [
     ("occ", RGBColor(0x1F, 0x6F, 0xC4), RGBColor(0x6C, 0xB2, 0xF5)),
     ("tictoc", RGBColor(0xC8, 0x3E, 0x4D), RGBColor(0xF2, 0x86, 0x8F)),
     ("two-phase-wait-die", RGBColor(0x1E, 0x8A, 0x5A), RGBColor(0x5F, 0xCF, 0x9B)),
@@ -42,23 +43,28 @@ pub(super) const PROTOCOLS: [(&str, RGBColor, RGBColor); 8] = [
     ("swiss", RGBColor(0x7E, 0x4F, 0xB3), RGBColor(0xBE, 0x98, 0xEA)),
     ("adaptive", RGBColor(0xD9, 0x82, 0x1B), RGBColor(0xF5, 0xB8, 0x5F)),
     ("mutex", RGBColor(0x77, 0x7F, 0x8B), RGBColor(0xA5, 0xAD, 0xB9)),
+    ("plain", RGBColor(0x1C, 0x20, 0x28), RGBColor(0xF0, 0xF3, 0xF6)),
 ];
 /// The shades of a protocol without an entry of its own: the `further`th has a hue of its own, between those
-/// of the ones before.
+/// of the ones before, and each three in turn are one lighter and one darker than the first.
 fn further_shades(further: usize) -> (RGBColor, RGBColor) {
     // Turned by the golden angle each time, from a hue that none of the above has.
     let hue = (310.0 + 137.508 * further as f64) % 360.0 / 360.0;
     let shade = |lightness| {
-        let (r, g, b) = HSLColor(hue, 0.4, lightness).rgb();
+        let (r, g, b) = HSLColor(hue, 0.45, lightness).rgb();
         RGBColor(r, g, b)
     };
-    (shade(0.45), shade(0.75))
+    let lighter = [0.0, -0.14, 0.12][further % 3];
+    (shade(0.45 + lighter), shade(0.7 + lighter))
 }
 
-/// All protocols in the order of their entries; after these come those that the engine has besides.
+/// All protocols in the order of their entries; after these come those that the engine has besides, and who competes in the benchmarks of
+/// the transactional memory.
 fn shades() -> impl Iterator<Item = (&'static str, RGBColor, RGBColor)> {
     let listed = |name: &str| PROTOCOLS.iter().any(|(known, _, _)| *known == name);
-    let further = Protocol::ALL.iter().map(|protocol| protocol.name()).filter(move |name| !listed(name));
+    let protocols = Protocol::ALL.iter().map(|protocol| protocol.name());
+    let contenders = stm::Contender::ALL.iter().map(|contender| contender.name()).chain(stm::RIVALS);
+    let further = protocols.chain(contenders).filter(move |name| !listed(name));
     let further = further.enumerate().map(|(number, name)| {
         let (light, dark) = further_shades(number);
         (name, light, dark)
@@ -365,12 +371,13 @@ mod tests {
     #[test]
     fn every_protocol_has_a_colour_of_its_own() {
         let mut drawn: Vec<String> = palette().into_iter().map(|(light, _)| hex(light)).collect();
-        drawn.extend((0..30).map(|further| hex(further_shades(further).0)));
+        drawn.extend((0..60).map(|further| hex(further_shades(further).0)));
         drawn.sort();
         let all = drawn.len();
-        // The first of the further ones may be in the palette already.
+        // The first of the further ones are in the palette already.
         drawn.dedup();
-        let known = Protocol::ALL.iter().filter(|it| PROTOCOLS.iter().all(|(name, ..)| *name != it.name()));
-        assert_eq!(drawn.len() + known.count(), all);
+        let further = shades().count() - PROTOCOLS.len();
+        assert!(further >= stm::Contender::ALL.len());
+        assert_eq!(drawn.len() + further, all);
     }
 }

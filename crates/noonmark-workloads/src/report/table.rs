@@ -4,8 +4,8 @@
 //! a star. Thread counts that do not fit beside each other go below. What does not fit at all, the median and
 //! the abort reasons among it, is on the page and in the JSON.
 
-use super::compare::{BASELINE, Contest, Section};
-use super::{RunReport, latency, rate, sections, share};
+use super::compare::{BASELINE, Contest, PLAIN, Section};
+use super::{RunReport, count, latency, rate, sections, share, times};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
 use std::fmt::Write;
 
@@ -33,9 +33,20 @@ pub fn table(runs: &[RunReport], columns: usize) -> String {
         }
         let _ = writeln!(text, "{}", consistency(&section));
     }
-    if !runs.is_empty() {
-        text.push_str("★ the fastest of its contest; × mutex: times the throughput of the baseline\n");
+    if runs.is_empty() {
+        return text;
     }
+    text.push_str("★ the fastest of its contest");
+    let words = [
+        (BASELINE, "times the throughput of the baseline"),
+        (PLAIN, "times the throughput without synchronization, on one thread"),
+    ];
+    for (baseline, words) in words {
+        if sections(runs).iter().any(|section| section.baseline() == baseline) {
+            let _ = write!(text, "; × {baseline}: {words}");
+        }
+    }
+    text.push('\n');
     text
 }
 
@@ -64,12 +75,39 @@ fn width(table: &Table) -> usize {
     table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// Figures for each thread count.
-const FIGURES: usize = 4;
+/// One column of figures.
+type Figure = (String, fn(&Contest<'_>, &RunReport) -> String);
+
+/// The figures for each thread count: those that every section has, and those that are counted in this one.
+fn figures(section: &Section<'_>) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = vec![
+        ("tx/s".into(), |contest, run| {
+            let best = contest.runs.len() > 1 && contest.best().is_some_and(|best| std::ptr::eq(best, run));
+            format!("{}{}", if best { "★ " } else { "" }, rate(run.committed_per_s))
+        }),
+        (format!("× {}", section.baseline()), |contest, run| match contest.speedup(run) {
+            Some(_) if contest.is_baseline(run) => "1".into(),
+            Some(ratio) => times(ratio),
+            None => "-".into(),
+        }),
+        ("aborts".into(), |_, run| share(run.abort_share())),
+        ("p99".into(), |_, run| latency(run.latency_us.p99)),
+    ];
+    if section.tells(|run| run.clock_increments) {
+        figures.push(("clock/s".into(), |_, run| {
+            run.clock_increments.map_or("-".into(), |count| rate(run.per_s(count)))
+        }));
+    }
+    if section.tells(|run| run.irrevocable.filter(|count| *count > 0)) {
+        figures.push(("irrevocable".into(), |_, run| run.irrevocable.map_or("-".into(), count)));
+    }
+    figures
+}
 
 fn section_table(section: &Section<'_>, threads: &[usize]) -> Table {
     let contests = section.contests();
     let names = section.contestant_headings();
+    let figures = figures(section);
 
     let mut table = Table::new();
     table.load_style(RULED).set_content_arrangement(ContentArrangement::Disabled);
@@ -78,9 +116,10 @@ fn section_table(section: &Section<'_>, threads: &[usize]) -> Table {
         head.add_cell(Cell::new(format!("\n{name}")));
     }
     for count in threads {
-        let threads = if *count == 1 { "1 thread".into() } else { format!("{count} threads") };
-        for heading in [&format!("{threads}\ntx/s"), "\n× mutex", "\naborts", "\np99"] {
-            head.add_cell(Cell::new(heading).set_alignment(CellAlignment::Right));
+        let threads: String = if *count == 1 { "1 thread".into() } else { format!("{count} threads") };
+        for (number, (heading, _)) in figures.iter().enumerate() {
+            let above = if number == 0 { threads.as_str() } else { "" };
+            head.add_cell(Cell::new(format!("{above}\n{heading}")).set_alignment(CellAlignment::Right));
         }
     }
     table.set_header(head);
@@ -102,7 +141,8 @@ fn section_table(section: &Section<'_>, threads: &[usize]) -> Table {
                 let mine = |run: &&&RunReport| run.threads == *count && section.contestant(run) == name;
                 contest.runs.iter().find(mine).map(|run| (contest, *run))
             });
-            for cell in figures(found) {
+            for (_, figure) in &figures {
+                let cell = found.map_or(String::new(), |(contest, run)| figure(contest, run));
                 row.add_cell(Cell::new(cell).set_alignment(CellAlignment::Right));
             }
         }
@@ -111,29 +151,13 @@ fn section_table(section: &Section<'_>, threads: &[usize]) -> Table {
     // Figures stand close; a gap sets the thread counts apart.
     for (i, column) in table.column_iter_mut().enumerate() {
         let figure = i.checked_sub(names.len());
-        column.set_padding(match figure.map(|figure| figure % FIGURES) {
+        column.set_padding(match figure.map(|figure| figure % figures.len()) {
             None => (0, 1),
             Some(0) => (2, 0),
             Some(_) => (1, 0),
         });
     }
     table
-}
-
-fn figures(found: Option<(&Contest<'_>, &RunReport)>) -> [String; FIGURES] {
-    let Some((contest, run)) = found else { return Default::default() };
-    let best = contest.runs.len() > 1 && contest.best().is_some_and(|best| std::ptr::eq(best, run));
-    let speedup = match contest.speedup(run) {
-        Some(_) if run.protocol == BASELINE => "1".into(),
-        Some(times) => format!("{times:.2}"),
-        None => "-".into(),
-    };
-    [
-        format!("{}{}", if best { "★ " } else { "" }, rate(run.committed_per_s)),
-        speedup,
-        share(run.abort_share()),
-        latency(run.latency_us.p99),
-    ]
 }
 
 #[cfg(test)]

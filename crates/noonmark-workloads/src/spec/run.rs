@@ -280,6 +280,8 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
                 max: measured.latency_ns.max() as f64 / 1e3,
             },
             attempts_max: measured.attempts_max,
+            clock_increments: None,
+            irrevocable: None,
             consistent: (!measured.conditions.is_empty())
                 .then(|| measured.conditions.iter().all(|condition| condition.holds)),
             consistency: measured.conditions.iter().map(|condition| condition.words.clone()).collect(),
