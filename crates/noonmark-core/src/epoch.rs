@@ -113,13 +113,13 @@ impl Epochs {
     /// Not for a slot that is pinned: what it found before would no longer be protected.
     #[inline]
     pub fn pin(&self, slot: SlotId) {
-        debug_assert!(!self.is_pinned(slot), "a pinned slot must be unpinned before it is pinned anew");
-        let epoch = self.global.load(Ordering::Relaxed);
-        // Release: who sees this pin sees that reads under an earlier pin of the slot are over, as if
-        // it had seen the unpinning. The pin must be visible to whoever advances the epoch before
-        // any pointer is loaded: that is the fence.
-        self.pinned[slot.index()].store(epoch, Ordering::Release);
-        fence(Ordering::SeqCst);
+        self.peg(slot).pin();
+    }
+
+    /// Where a slot is pinned, for whoever does it again and again.
+    #[inline]
+    pub fn peg(&self, slot: SlotId) -> Peg<'_> {
+        Peg { global: &self.global, pinned: &self.pinned[slot.index()] }
     }
 
     /// Whether the slot is pinned.
@@ -130,7 +130,7 @@ impl Epochs {
     /// Lets go. *Release*: all reads under the pin come before.
     #[inline]
     pub fn unpin(&self, slot: SlotId) {
-        self.pinned[slot.index()].store(FREE, Ordering::Release);
+        self.peg(slot).unpin();
     }
 
     /// The current epoch.
@@ -158,6 +158,36 @@ impl Epochs {
             Ok(_) => epoch + 1,
             Err(now) => now,
         }
+    }
+}
+
+/// Where one slot is pinned: what [`Epochs::pin`] and [`Epochs::unpin`] do, without looking for the slot each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Peg<'a> {
+    global: &'a AtomicU64,
+    pinned: &'a AtomicU64,
+}
+
+impl Peg<'_> {
+    /// See [`Epochs::pin`].
+    #[inline(always)]
+    pub fn pin(self) {
+        debug_assert!(
+            self.pinned.load(Ordering::Relaxed) == FREE,
+            "a pinned slot must be unpinned before it is pinned anew"
+        );
+        let epoch = self.global.load(Ordering::Relaxed);
+        // Release: who sees this pin sees that reads under an earlier pin of the slot are over, as if
+        // it had seen the unpinning. The pin must be visible to whoever advances the epoch before
+        // any pointer is loaded: that is the fence.
+        self.pinned.store(epoch, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// See [`Epochs::unpin`].
+    #[inline(always)]
+    pub fn unpin(self) {
+        self.pinned.store(FREE, Ordering::Release);
     }
 }
 

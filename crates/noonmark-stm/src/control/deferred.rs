@@ -50,7 +50,7 @@
 //! the driver's ([`crate::run`]).
 
 use super::clock::Clock;
-use super::lock_word::{Held, Limit, Lock, LockWord};
+use super::lock_word::{Held, Left, Limit, Lock, LockWord};
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
 use crate::log::Lent;
@@ -80,16 +80,13 @@ pub trait Variant: Sized + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Local {
     /// Before which time a value must have been written for the attempt to read it: `tl_readTS`. [`Limit::NOTHING`]
-    /// while it is irrevocable, so that every read comes to the slow path.
+    /// while it is irrevocable, so that no read is granted at once.
     limit: Cell<Limit>,
+    /// How words look that this slot has left, which are its own to read, however new. [`Left::BY_NOBODY`] while it is
+    /// irrevocable. **Invariant**: between attempts it is the slot's.
+    own: Cell<Left>,
     /// The time that the clock must be past for the next attempt not to meet the same again.
     in_the_way: Cell<u64>,
-}
-
-impl Default for Local {
-    fn default() -> Self {
-        Local { limit: Cell::new(Limit::NOTHING), in_the_way: Cell::new(0) }
-    }
 }
 
 impl Local {
@@ -118,6 +115,7 @@ fn lend(lock: &Lock) -> Lent<Lock> {
 impl<V: Variant> Control for V {
     const NAME: &'static str = V::NAME;
     const IS_IRREVOCABLE: bool = V::IS_IRREVOCABLE;
+    const VIEWS_LEAVE_NOTHING: bool = true;
 
     type Lock = Lock;
     type Shared = Clock;
@@ -125,29 +123,61 @@ impl<V: Variant> Control for V {
     type Read = Lent<Lock>;
     type Held = Held;
 
-    /// `beginTxn`, lines 11 to 13.
-    #[inline]
-    fn begin(me: &Desk<Self>) {
-        let limit = if me.is_irrevocable() { Limit::NOTHING } else { Limit::before(me.shared().now()) };
-        me.local.limit.set(limit);
+    fn local(slot: SlotId) -> Local {
+        Local { limit: Cell::new(Limit::NOTHING), own: Cell::new(Left::by(slot)), in_the_way: Cell::new(0) }
     }
 
-    /// `stmRead`.
+    /// `beginTxn`, lines 11 to 13.
     #[inline(always)]
-    fn read<R: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
+    fn begin(me: &Desk<Self>, is_irrevocable: bool) {
+        if is_irrevocable {
+            me.local.limit.set(Limit::NOTHING);
+            me.local.own.set(Left::BY_NOBODY);
+        } else {
+            me.local.limit.set(Limit::before(me.shared().now()));
+        }
+    }
+
+    /// `stmRead`, of an old word or one that this slot has left.
+    #[inline(always)]
+    fn read_now<R: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> R) -> Option<R> {
         let copy = load();
         // The copy comes before the look at the word.
         fence(Ordering::Acquire);
         let word = lock.load_after_fence();
         // What this slot has left last is its own to read, however new: mostly it wrote it in the transaction before.
-        let is_own = || word.is_left_by(me.slot) && !me.is_irrevocable();
-        if word.is_older_than(me.local.limit.get()) || is_own() {
+        if word.is_older_than(me.local.limit.get()) || word.is_as(me.local.own.get()) {
             if tracked {
                 log_read(me, lock);
             }
-            return Step::Ready(copy);
+            return Some(copy);
         }
-        read_slowly::<V, R>(me, lock, tracked, load)
+        None
+    }
+
+    /// `stmRead`, of anything else: somebody's lock, one's own, or something new.
+    fn read_on<R: Copy>(
+        me: &Desk<Self>,
+        lock: &Lock,
+        tracked: bool,
+        load: impl Fn() -> R,
+    ) -> Step<R, Conflict> {
+        if me.is_irrevocable() {
+            return read_alone(me, lock).map(|()| load());
+        }
+        let copy = load();
+        fence(Ordering::Acquire);
+        let word = lock.load_after_fence();
+        if V::is_read_consistent(word, me.local.limit.get(), me.slot)
+            || me.has_planted(Bug::SkipPostValidation)
+        {
+            if tracked {
+                log_read(me, lock);
+            }
+            Step::Ready(copy)
+        } else {
+            Step::Abort(me.local.meets(word, Conflict::ReadLocked, Conflict::ReadNewer))
+        }
     }
 
     /// `stmWrite`, up to where it writes.
@@ -235,6 +265,7 @@ impl<V: Variant> Control for V {
             for lock in me.reads.iter() {
                 lock.read_unlock();
             }
+            me.local.own.set(Left::by(slot));
         }
         if let Ending::Restart(conflict) = ending {
             let by_write = matches!(conflict, Conflict::WriteLocked | Conflict::WriteNewer);
@@ -267,31 +298,6 @@ fn log_read<V: Variant>(me: &Desk<V>, lock: &Lock) {
     let lent = lend(lock);
     if me.reads.last() != Some(lent) {
         me.reads.push(lent);
-    }
-}
-
-/// A read that finds more than an old word or one that this slot has left: somebody's lock, one's own, or something new.
-#[cold]
-#[inline(never)]
-fn read_slowly<V: Variant, R: Copy>(
-    me: &Desk<V>,
-    lock: &Lock,
-    tracked: bool,
-    load: impl Fn() -> R,
-) -> Step<R, Conflict> {
-    if me.is_irrevocable() {
-        return read_alone(me, lock).map(|()| load());
-    }
-    let copy = load();
-    fence(Ordering::Acquire);
-    let word = lock.load_after_fence();
-    if V::is_read_consistent(word, me.local.limit.get(), me.slot) || me.has_planted(Bug::SkipPostValidation) {
-        if tracked {
-            log_read(me, lock);
-        }
-        Step::Ready(copy)
-    } else {
-        Step::Abort(me.local.meets(word, Conflict::ReadLocked, Conflict::ReadNewer))
     }
 }
 
