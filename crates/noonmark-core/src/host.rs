@@ -188,10 +188,11 @@ impl Host for Threads {
         use std::cell::Cell;
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(1);
-        crate::sync::thread_local! {
-            // One more than the hint; 0: it has none yet. (A constant, so that to find it is one step.)
-            static HINT: Cell<usize> = const { Cell::new(0) };
-        }
+        // One more than the hint; 0: it has none yet. (A constant, so that to find it is one step. Loom knows none.)
+        #[cfg(not(loom))]
+        crate::sync::thread_local! { static HINT: Cell<usize> = const { Cell::new(0) }; }
+        #[cfg(loom)]
+        crate::sync::thread_local! { static HINT: Cell<usize> = Cell::new(0); }
         #[cold]
         fn draw(mine: &Cell<usize>) -> usize {
             mine.set(NEXT.fetch_add(1, Ordering::Relaxed));
