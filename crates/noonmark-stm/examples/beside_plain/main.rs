@@ -26,6 +26,10 @@ use plain::{Plain, PlainHash, PlainRavl};
 use std::hint::black_box;
 use std::process::ExitCode;
 
+/// The allocator that the program has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str =
     "usage: beside_plain <ravl | hash | fixed> <stm | session | plain> <lookup | change> <operations> <keys>";
 
