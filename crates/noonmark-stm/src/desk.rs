@@ -378,13 +378,17 @@ impl<C: Control> Desk<C> {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn retire(&self, epochs: &Epochs) {
-        while let Some(block) = self.freed.pop() {
-            // SAFETY: promised at `freed`; the attempt has committed and let go, or the log would be empty.
-            let garbage = unsafe { block.into_garbage() };
-            self.limbo.borrow_mut().retire(epochs, garbage);
-        }
+        // What is freed is freed by code of others, which may run transactions, at other desks.
+        self.limbo.borrow_mut().retire_all(
+            epochs,
+            std::iter::from_fn(|| {
+                let block = self.freed.pop()?;
+                // SAFETY: promised at `freed`; the attempt has committed and let go, or the log would be empty.
+                Some(unsafe { block.into_garbage() })
+            }),
+        );
     }
 
     /// Frees what is old enough.

@@ -136,10 +136,20 @@ impl<C: Control> Office<C> {
     #[inline]
     pub(crate) fn claim(&self, host: &impl Host) -> SlotId {
         let hint = host.caller_hint();
+        match self.slots.claim(hint) {
+            Some(slot) if slot.index() == self.slots.preferred(hint) => slot,
+            other => self.claim_other(host, hint, other),
+        }
+    }
+
+    /// A slot that is not the preferred one: this one, if it could be claimed.
+    #[cold]
+    #[inline(never)]
+    fn claim_other(&self, host: &impl Host, hint: usize, mut claimed: Option<SlotId>) -> SlotId {
         let mut turn = 0;
         loop {
-            if let Some(slot) = self.slots.claim(hint) {
-                let preferred = hint % self.slots.count();
+            if let Some(slot) = claimed.take().or_else(|| self.slots.claim(hint)) {
+                let preferred = self.slots.preferred(hint);
                 if slot.index() != preferred && self.desks.0[preferred].is_busy_with(hint) {
                     self.slots.get(slot).release();
                     begun_inside_another();

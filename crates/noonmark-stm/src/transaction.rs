@@ -370,5 +370,15 @@ pub(crate) fn lock_for_writing<'tx, W: World, X: Writes<'tx, W>>(
     lock: &'tx <W::Control as Control>::Lock,
 ) -> Result<(), Interrupted> {
     let desk = tx.desk();
-    settle::<W, ()>(desk, || W::Control::write(desk, lock))
+    if W::Control::write_now(desk, lock) { Ok(()) } else { write_on::<W>(desk, lock) }
+}
+
+/// What is not granted at once.
+#[cold]
+#[inline(never)]
+fn write_on<W: World>(
+    desk: &Desk<W::Control>,
+    lock: &<W::Control as Control>::Lock,
+) -> Result<(), Interrupted> {
+    settle::<W, ()>(desk, || W::Control::write_on(desk, lock))
 }

@@ -138,7 +138,7 @@ impl<V: Variant> Control for V {
         }
     }
 
-    /// `stmRead`, of an old word or one that this slot has left.
+    /// `stmRead`, of an old word, or one that this slot has left, or could read when it locked it.
     #[inline(always)]
     fn read_now<R: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> R) -> Option<R> {
         let copy = load();
@@ -146,7 +146,8 @@ impl<V: Variant> Control for V {
         fence(Ordering::Acquire);
         let word = lock.load_after_fence();
         // What this slot has left last is its own to read, however new: mostly it wrote it in the transaction before.
-        if word.is_older_than(me.local.limit.get()) || word.is_as(me.local.own.get()) {
+        let is_held = || tracked && word.is_held_as(me.local.own.get());
+        if word.is_older_than(me.local.limit.get()) || word.is_as(me.local.own.get()) || is_held() {
             if tracked {
                 log_read(me, lock);
             }
@@ -155,7 +156,7 @@ impl<V: Variant> Control for V {
         None
     }
 
-    /// `stmRead`, of anything else: somebody's lock, one's own, or something new.
+    /// `stmRead`, of anything else: somebody's lock, or something new.
     fn read_on<R: Copy>(
         me: &Desk<Self>,
         lock: &Lock,
@@ -180,9 +181,20 @@ impl<V: Variant> Control for V {
         }
     }
 
-    /// `stmWrite`, up to where it writes.
-    #[inline]
-    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    /// `stmWrite`, up to where it writes: of what is locked already, or could be read.
+    #[inline(always)]
+    fn write_now(me: &Desk<Self>, lock: &Lock) -> bool {
+        let seen = lock.load();
+        if seen.is_written_by(me.slot) {
+            return true;
+        }
+        // (While it is irrevocable, none is.)
+        let is_good = seen.is_older_than(me.local.limit.get()) || seen.is_as(me.local.own.get());
+        is_good && !seen.is_read() && take::<V>(me, lock, seen, true)
+    }
+
+    /// `stmWrite`, up to where it writes, of anything else.
+    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
         let slot = me.slot;
         let seen = lock.load();
         if seen.is_written_by(slot) {
@@ -195,17 +207,12 @@ impl<V: Variant> Control for V {
         if seen.is_written() || seen.is_read() || !V::is_write_consistent(seen, limit, slot) {
             return Step::Abort(me.local.meets(seen, Conflict::WriteLocked, Conflict::WriteNewer));
         }
-        // The word that was checked, and no other.
         let is_consistent = V::is_read_consistent(seen, limit, slot) || me.has_planted(Bug::AlwaysConsistent);
-        match lock.try_lock(lend(lock), seen, slot, is_consistent) {
-            Some(held) => {
-                me.held.push(held);
-                Step::Ready(())
-            }
-            None => {
-                me.local.in_the_way.set(limit.time());
-                Step::Abort(Conflict::WriteLocked)
-            }
+        if take(me, lock, seen, is_consistent) {
+            Step::Ready(())
+        } else {
+            me.local.in_the_way.set(limit.time());
+            Step::Abort(Conflict::WriteLocked)
         }
     }
 
@@ -242,16 +249,13 @@ impl<V: Variant> Control for V {
                 fence(Ordering::SeqCst);
             }
             let time = me.shared().now_after_fence();
+            let is_undone = ending != Ending::Commit;
+            let keeps_time =
+                me.has_planted(if is_undone { Bug::UndoKeepsTime } else { Bug::CommitKeepsTime });
+            let is_irrevocable = me.is_irrevocable();
             for held in me.held.iter() {
-                let is_undone = ending != Ending::Commit;
-                let time = if (is_undone && me.has_planted(Bug::UndoKeepsTime))
-                    || (!is_undone && me.has_planted(Bug::CommitKeepsTime))
-                {
-                    held.before.time()
-                } else {
-                    time
-                };
-                if me.is_irrevocable() {
+                let time = if keeps_time { held.before.time() } else { time };
+                if is_irrevocable {
                     Lock::release_alone(held, time, slot);
                 } else {
                     Lock::release(held, time, slot, V::IS_IRREVOCABLE);
@@ -290,6 +294,13 @@ impl<V: Variant> Control for V {
     fn time(shared: &Clock) -> u64 {
         shared.now()
     }
+}
+
+/// Takes the lock from the word that was checked, and from no other; tells whether it could.
+#[inline(always)]
+fn take<V: Variant>(me: &Desk<V>, lock: &Lock, seen: LockWord, is_consistent: bool) -> bool {
+    let held = lock.try_lock(lend(lock), seen, me.slot, is_consistent);
+    held.map(|held| me.held.push(held)).is_some()
 }
 
 /// Logs a read, once if it comes several times in a row.

@@ -132,6 +132,12 @@ impl LockWord {
         self.0 & WRITTEN != 0
     }
 
+    /// Locked for writing by the slot that leaves words like these, which could have read it when it took the lock.
+    #[inline(always)]
+    pub const fn is_held_as(self, left: Left) -> bool {
+        self.0 & (WRITTEN | CONSISTENT | SLOT) == WRITTEN | CONSISTENT | left.0
+    }
+
     /// Locked for writing by this slot.
     #[inline(always)]
     pub const fn is_written_by(self, slot: SlotId) -> bool {

@@ -178,7 +178,21 @@ pub trait Control: Sized + Send + Sync + 'static {
 
     /// Gets the right to write what `lock` guards, until the attempt ends.
     #[doc(hidden)]
-    fn write(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict>;
+    #[inline(always)]
+    fn write(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict> {
+        if Self::write_now(me, lock) { Step::Ready(()) } else { Self::write_on(me, lock) }
+    }
+
+    /// The first half of [`Control::write`], as [`Control::read_now`] is of a read. False: ask [`Control::write_on`].
+    #[doc(hidden)]
+    #[inline(always)]
+    fn write_now(_: &Desk<Self>, _: &Self::Lock) -> bool {
+        false
+    }
+
+    /// The second half of [`Control::write`], asked as often as it answers that it is not over.
+    #[doc(hidden)]
+    fn write_on(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict>;
 
     /// Does what has been read so far belong together, without a write yet? Under an opaque control it always does.
     #[doc(hidden)]

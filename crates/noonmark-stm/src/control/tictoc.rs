@@ -203,7 +203,7 @@ impl Control for TicToc {
     }
 
     #[inline]
-    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
         for _ in 0..LOOKS {
             let before = lock.load();
             if before.is_locked_by(me.slot) {

@@ -349,7 +349,7 @@ impl Control for TwoPlSf {
     }
 
     #[inline]
-    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
         let seen = lock.own();
         if me.local.state.get() == State::Fine {
             if seen.is_held_by(me.slot) {

@@ -192,7 +192,7 @@ impl<R: Rival> Control for Versioned<R> {
     }
 
     #[inline]
-    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
         let seen = lock.load();
         if seen.is_written_by(me.slot) {
             return Step::Ready(());
