@@ -15,6 +15,12 @@
 //!
 //! After some failed attempts a transaction takes the ticket and is irrevocable, if the control knows that (§5).
 //!
+//! Most transactions are short, and take one attempt. What they cost is instructions: the memory that the next one waits for is
+//! fetched while this one still waits, as far as the processor looks ahead (`docs/cost-of-a-memory-transaction.md`). So the first
+//! attempt is straight code where the transaction is written ([`run`]), and whatever follows from a failure is called.
+//! An attempt that has only read, under a control that need not validate that, has nothing to let go of, to clear or to
+//! retire: it unpins, and is over.
+//!
 //! # Waiting for a change
 //!
 //! A transaction that calls `retry` has read something that does not suit it. It is validated as if it were to commit
