@@ -113,13 +113,13 @@ impl Epochs {
     /// Not for a slot that is pinned: what it found before would no longer be protected.
     #[inline]
     pub fn pin(&self, slot: SlotId) {
-        debug_assert!(!self.is_pinned(slot), "a pinned slot must be unpinned before it is pinned anew");
-        let epoch = self.global.load(Ordering::Relaxed);
-        // Release: who sees this pin sees that reads under an earlier pin of the slot are over, as if
-        // it had seen the unpinning. The pin must be visible to whoever advances the epoch before
-        // any pointer is loaded: that is the fence.
-        self.pinned[slot.index()].store(epoch, Ordering::Release);
-        fence(Ordering::SeqCst);
+        self.peg(slot).pin();
+    }
+
+    /// Where a slot is pinned, for whoever does it again and again.
+    #[inline]
+    pub fn peg(&self, slot: SlotId) -> Peg<'_> {
+        Peg { global: &self.global, pinned: &self.pinned[slot.index()] }
     }
 
     /// Whether the slot is pinned.
@@ -130,7 +130,7 @@ impl Epochs {
     /// Lets go. *Release*: all reads under the pin come before.
     #[inline]
     pub fn unpin(&self, slot: SlotId) {
-        self.pinned[slot.index()].store(FREE, Ordering::Release);
+        self.peg(slot).unpin();
     }
 
     /// The current epoch.
@@ -158,6 +158,36 @@ impl Epochs {
             Ok(_) => epoch + 1,
             Err(now) => now,
         }
+    }
+}
+
+/// Where one slot is pinned: what [`Epochs::pin`] and [`Epochs::unpin`] do, without looking for the slot each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Peg<'a> {
+    global: &'a AtomicU64,
+    pinned: &'a AtomicU64,
+}
+
+impl Peg<'_> {
+    /// See [`Epochs::pin`].
+    #[inline(always)]
+    pub fn pin(self) {
+        debug_assert!(
+            self.pinned.load(Ordering::Relaxed) == FREE,
+            "a pinned slot must be unpinned before it is pinned anew"
+        );
+        let epoch = self.global.load(Ordering::Relaxed);
+        // Release: who sees this pin sees that reads under an earlier pin of the slot are over, as if
+        // it had seen the unpinning. The pin must be visible to whoever advances the epoch before
+        // any pointer is loaded: that is the fence.
+        self.pinned.store(epoch, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// See [`Epochs::unpin`].
+    #[inline(always)]
+    pub fn unpin(self) {
+        self.pinned.store(FREE, Ordering::Release);
     }
 }
 
@@ -198,10 +228,18 @@ impl Limbo {
     /// Retires something that has just been unlinked: no transaction that pins from now on can find
     /// it. Now and then frees what is old enough.
     pub fn retire(&mut self, epochs: &Epochs, garbage: Garbage) {
+        self.retire_all(epochs, std::iter::once(garbage));
+    }
+
+    /// As [`Limbo::retire`], of all that has just been unlinked.
+    #[inline]
+    pub fn retire_all(&mut self, epochs: &Epochs, garbage: impl Iterator<Item = Garbage>) {
         // The unlinking comes before the epoch is read, also for other threads.
         fence(Ordering::SeqCst);
-        self.retired.push_back((epochs.global.load(Ordering::Relaxed), garbage));
-        self.since_collect += 1;
+        let epoch = epochs.global.load(Ordering::Relaxed);
+        let before = self.retired.len();
+        self.retired.extend(garbage.map(|garbage| (epoch, garbage)));
+        self.since_collect += self.retired.len() - before;
         if self.since_collect >= COLLECT_EVERY {
             self.collect(epochs);
         }
@@ -295,6 +333,32 @@ mod tests {
         limbo.collect(&epochs);
         assert_eq!((epochs.current(), limbo.is_empty(), count()), (3, true, 1), "a later pin saw no more");
         epochs.unpin(slot(1));
+    }
+
+    #[test]
+    fn what_is_retired_together_waits_together() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let count = || freed.load(Ordering::Relaxed);
+        let (epochs, mut limbo) = (Epochs::new(2), Limbo::new());
+        let peg = epochs.peg(slot(1));
+        peg.pin();
+        assert!(epochs.is_pinned(slot(1)));
+        limbo.retire_all(&epochs, (0..3).map(|_| counted(&freed)));
+        limbo.retire_all(&epochs, std::iter::empty());
+        (0..5).for_each(|_| limbo.collect(&epochs));
+        assert_eq!((limbo.len(), count()), (3, 0));
+        peg.unpin();
+        (0..2).for_each(|_| limbo.collect(&epochs));
+        assert_eq!((limbo.len(), count()), (0, 3));
+        // Many at a time are as many times one.
+        let mut most = 0;
+        for _ in 0..20 {
+            limbo.retire_all(&epochs, (0..COLLECT_EVERY).map(|_| counted(&freed)));
+            most = most.max(limbo.len());
+        }
+        assert!(most <= 3 * COLLECT_EVERY, "{most} wait to be freed");
+        (0..2).for_each(|_| limbo.collect(&epochs));
+        assert_eq!(count(), 3 + 20 * COLLECT_EVERY);
     }
 
     #[test]

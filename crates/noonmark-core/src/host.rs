@@ -182,14 +182,24 @@ impl Host for Threads {
     }
 
     #[cfg(not(shuttle))]
+    #[inline]
     fn caller_hint(&self) -> usize {
         // The standard library's: no part of what a model checker looks at.
+        use std::cell::Cell;
         use std::sync::atomic::{AtomicUsize, Ordering};
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        crate::sync::thread_local! {
-            static HINT: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        // One more than the hint; 0: it has none yet. (A constant, so that to find it is one step. Loom knows none.)
+        #[cfg(not(loom))]
+        crate::sync::thread_local! { static HINT: Cell<usize> = const { Cell::new(0) }; }
+        #[cfg(loom)]
+        crate::sync::thread_local! { static HINT: Cell<usize> = Cell::new(0); }
+        #[cold]
+        fn draw(mine: &Cell<usize>) -> usize {
+            mine.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            mine.get()
         }
-        HINT.try_with(|hint| *hint).unwrap_or(0)
+        let mine = HINT.try_with(|mine| if mine.get() == 0 { draw(mine) } else { mine.get() });
+        mine.map_or(0, |mine| mine - 1)
     }
 }
 

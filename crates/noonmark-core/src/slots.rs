@@ -70,6 +70,7 @@ impl Slot {
     }
 
     /// Takes the slot for a session, if it is free. *Acquire*: sees all that its last holder left.
+    #[inline]
     pub fn try_claim(&self) -> bool {
         // The load spares the line of a slot that is taken; it may be stale, and then misses a slot
         // that has just become free.
@@ -78,6 +79,7 @@ impl Slot {
     }
 
     /// Gives the slot back. *Release*: the next holder sees all that this one left.
+    #[inline]
     pub fn release(&self) {
         debug_assert!(self.in_use.load(Ordering::Relaxed), "a slot is given back by its holder, once");
         self.in_use.store(false, Ordering::Release);
@@ -196,9 +198,27 @@ impl Slots {
     }
 
     /// A free one, looked for from `hint` on, now claimed.
+    #[inline]
     pub fn claim(&self, hint: usize) -> Option<SlotId> {
+        let first = self.preferred(hint);
+        match self.0.get(first) {
+            Some(slot) if slot.try_claim() => SlotId::new(first),
+            _ => self.claim_after(first),
+        }
+    }
+
+    /// The one from which [`Slots::claim`] looks; 0 if there are none.
+    #[inline]
+    pub fn preferred(&self, hint: usize) -> usize {
         let count = self.0.len();
-        (0..count).map(|i| (hint % count + i) % count).find(|&i| self.0[i].try_claim()).and_then(SlotId::new)
+        // Most hints are small, and a division is not.
+        if hint < count { hint } else { hint.checked_rem(count).unwrap_or(0) }
+    }
+
+    #[cold]
+    fn claim_after(&self, first: usize) -> Option<SlotId> {
+        let count = self.0.len();
+        (first + 1..count).chain(0..first).find(|&i| self.0[i].try_claim()).and_then(SlotId::new)
     }
 
     /// The transaction that runs in a slot, if one does.
@@ -327,6 +347,7 @@ mod tests {
         assert_eq!(slots.claim(usize::MAX), SlotId::new(0));
         assert_eq!(Slots::new(0).claim(0), None);
         assert_eq!(Slots::new(usize::MAX).count(), SlotId::LIMIT);
+        assert_eq!([0, 2, 3, 10].map(|hint| slots.preferred(hint)), [0, 2, 0, 1]);
         assert_eq!(slots.running(SlotId::NOBODY), None);
         assert_eq!(slots.age_of(TxnId::new(SlotId::NOBODY, 0)), Age::YOUNGEST);
     }

@@ -105,7 +105,7 @@ pub struct Counts {
     pub cancels: Count,
     pub sleeps: Count,
     pub irrevocable: Count,
-    /// The most attempts that one transaction took.
+    /// The most attempts that one transaction took, of those that took more than one.
     pub attempts_max: Count,
 }
 
@@ -158,11 +158,11 @@ pub struct Desk<C: Control> {
     pub held: Log<C::Held>,
     /// Who works here while an attempt is under way (the host's hint, and 1), or 0. Others look at it.
     busy_with: AtomicUsize,
-    /// Whether the attempt under way is irrevocable.
+    /// Whether the attempt under way is irrevocable. **Invariant**: between attempts it is not.
     is_irrevocable: Cell<bool>,
     /// Whether whoever works here sleeps if the next answer is *wait*, so that he must be woken.
     goes_to_sleep: Cell<bool>,
-    /// Why the attempt under way will not commit, if that is known.
+    /// Why the attempt under way will not commit, if that is known. **Invariant**: between attempts there is none.
     cause: Cell<Option<Cause>>,
     overwritten: Log<Overwritten>,
     /// What the attempt has allocated: freed if it does not commit.
@@ -188,7 +188,7 @@ impl<C: Control> Desk<C> {
         Desk {
             slot,
             common,
-            local: C::Local::default(),
+            local: C::local(slot),
             reads: Log::default(),
             held: Log::default(),
             busy_with: AtomicUsize::new(0),
@@ -260,13 +260,24 @@ impl<C: Control> Desk<C> {
     }
 
     /// An attempt begins.
-    #[inline]
+    #[inline(always)]
     pub fn begin(&self, is_irrevocable: bool, caller: usize) {
         debug_assert!(self.reads.is_empty() && self.held.is_empty() && self.overwritten.is_empty());
+        debug_assert!(!self.is_irrevocable.get() && self.cause.get().is_none());
         // Relaxed: who looks for itself is the one who wrote it.
         self.busy_with.store(caller + 1, Ordering::Relaxed);
-        self.is_irrevocable.set(is_irrevocable);
-        self.cause.set(None);
+        if is_irrevocable {
+            self.is_irrevocable.set(true);
+        }
+    }
+
+    /// An attempt ends that has logged nothing, and was not called off.
+    #[inline(always)]
+    pub fn leave(&self) {
+        debug_assert!(self.reads.is_empty() && self.held.is_empty() && self.overwritten.is_empty());
+        debug_assert!(self.allocated.is_empty() && self.discarded.is_empty() && self.freed.is_empty());
+        debug_assert!(!self.is_irrevocable.get() && self.cause.get().is_none());
+        self.busy_with.store(0, Ordering::Relaxed);
     }
 
     /// Whether this caller is in the midst of an attempt here.
@@ -353,6 +364,8 @@ impl<C: Control> Desk<C> {
     #[inline]
     pub fn settle(&self, is_committed: bool, epochs: &Epochs) {
         self.busy_with.store(0, Ordering::Relaxed);
+        self.is_irrevocable.set(false);
+        self.cause.set(None);
         self.reads.truncate(0);
         self.held.truncate(0);
         self.overwritten.truncate(0);
@@ -370,13 +383,17 @@ impl<C: Control> Desk<C> {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn retire(&self, epochs: &Epochs) {
-        while let Some(block) = self.freed.pop() {
-            // SAFETY: promised at `freed`; the attempt has committed and let go, or the log would be empty.
-            let garbage = unsafe { block.into_garbage() };
-            self.limbo.borrow_mut().retire(epochs, garbage);
-        }
+        // What is freed is freed by code of others, which may run transactions, at other desks.
+        self.limbo.borrow_mut().retire_all(
+            epochs,
+            std::iter::from_fn(|| {
+                let block = self.freed.pop()?;
+                // SAFETY: promised at `freed`; the attempt has committed and let go, or the log would be empty.
+                Some(unsafe { block.into_garbage() })
+            }),
+        );
     }
 
     /// Frees what is old enough.

@@ -157,7 +157,9 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
                 Ok(values) => {
                     attempt.end(Ending::Commit);
                     desk.counts.commits.add_one();
-                    desk.counts.attempts_max.raise(u64::from(failures) + 1);
+                    if failures > 0 {
+                        desk.counts.attempts_max.raise(u64::from(failures) + 1);
+                    }
                     return Ok(values);
                 }
                 Err(conflict) => {
@@ -202,7 +204,7 @@ struct Attempt<'a, T: Plain, C: Control, H: Host> {
 impl<'a, T: Plain, C: Control, H: Host> Attempt<'a, T, C, H> {
     fn begin(table: &'a TFixed<T, C, H>, desk: &'a Desk<C>, is_irrevocable: bool) -> Self {
         desk.begin(is_irrevocable, table.host.caller_hint());
-        C::begin(desk);
+        C::begin(desk, is_irrevocable);
         // With the fence that comes between the look at the clock and the first read.
         table.epochs.pin(desk.slot);
         Attempt { table, desk }

@@ -14,7 +14,7 @@ use crate::planted::Bug;
 use crate::ticket::TicketLock;
 use crate::world::World;
 use noonmark_core::sync::CachePadded;
-use noonmark_core::{Epochs, Host, SlotId, Slots, WaitingRoom};
+use noonmark_core::{Epochs, Host, Peg, SlotId, Slots, Step, WaitingRoom};
 use std::sync::Arc;
 
 /// How a memory is set up.
@@ -136,10 +136,20 @@ impl<C: Control> Office<C> {
     #[inline]
     pub(crate) fn claim(&self, host: &impl Host) -> SlotId {
         let hint = host.caller_hint();
+        match self.slots.claim(hint) {
+            Some(slot) if slot.index() == self.slots.preferred(hint) => slot,
+            other => self.claim_other(host, hint, other),
+        }
+    }
+
+    /// A slot that is not the preferred one: this one, if it could be claimed.
+    #[cold]
+    #[inline(never)]
+    fn claim_other(&self, host: &impl Host, hint: usize, mut claimed: Option<SlotId>) -> SlotId {
         let mut turn = 0;
         loop {
-            if let Some(slot) = self.slots.claim(hint) {
-                let preferred = hint % self.slots.count();
+            if let Some(slot) = claimed.take().or_else(|| self.slots.claim(hint)) {
+                let preferred = self.slots.preferred(hint);
                 if slot.index() != preferred && self.desks.0[preferred].is_busy_with(hint) {
                     self.slots.get(slot).release();
                     begun_inside_another();
@@ -182,6 +192,7 @@ impl<C: Control> Office<C> {
             }
         }
         sum.conflicts = sum.conflicts_by_kind.iter().sum();
+        sum.attempts_max = sum.attempts_max.max(u64::from(sum.commits > 0));
         sum
     }
 }
@@ -235,7 +246,8 @@ impl<W: World> Memory<W> {
     /// hint leads to, which is so unless that one was taken.
     #[inline]
     pub(crate) fn seat(&'static self) -> Seat<W> {
-        Seat { memory: self, slot: self.office.claim(&self.host) }
+        let slot = self.office.claim(&self.host);
+        Seat { memory: self, desk: self.office.desk(slot), peg: self.epochs.peg(slot) }
     }
 }
 
@@ -264,22 +276,35 @@ impl<W: World> Drop for Memory<W> {
     }
 }
 
-/// The right to work at a desk.
+/// The right to work at a desk, and the way to all that an attempt needs.
 pub(crate) struct Seat<W: World> {
     pub(crate) memory: &'static Memory<W>,
-    slot: SlotId,
+    /// **Invariant**: the desk of a slot that has been claimed for this seat alone.
+    desk: &'static Desk<W::Control>,
+    /// That slot's.
+    pub(crate) peg: Peg<'static>,
 }
+
+// SAFETY: a desk is `Send`, and it is used by way of this seat only, which is not `Sync`.
+unsafe impl<W: World> Send for Seat<W> {}
 
 impl<W: World> Seat<W> {
     #[inline(always)]
-    pub(crate) fn desk(&mut self) -> &Desk<W::Control> {
-        self.memory.office.desk(self.slot)
+    pub(crate) fn desk(&self) -> &Desk<W::Control> {
+        self.desk
+    }
+
+    /// Whether an attempt that is not irrevocable may begin at once.
+    #[inline(always)]
+    pub(crate) fn is_ready(&self) -> bool {
+        let is_patient = !W::Control::FALLS_BACK || self.memory.attempts_max > 0;
+        is_patient && matches!(W::Control::may_begin(self.desk), Step::Ready(()))
     }
 }
 
 impl<W: World> Drop for Seat<W> {
     #[inline]
     fn drop(&mut self) {
-        self.memory.office.leave(self.slot);
+        self.memory.office.leave(self.desk.slot);
     }
 }

@@ -15,6 +15,12 @@
 //!
 //! After some failed attempts a transaction takes the ticket and is irrevocable, if the control knows that (§5).
 //!
+//! Most transactions are short, and take one attempt. What they cost is instructions: the memory that the next one waits for is
+//! fetched while this one still waits, as far as the processor looks ahead (`docs/cost-of-a-memory-transaction.md`). So the first
+//! attempt is straight code where the transaction is written ([`run`]), and whatever follows from a failure is called.
+//! An attempt that has only read, under a control that need not validate that, has nothing to let go of, to clear or to
+//! retire: it unpins, and is over.
+//!
 //! # Waiting for a change
 //!
 //! A transaction that calls `retry` has read something that does not suit it. It is validated as if it were to commit
@@ -29,7 +35,7 @@
 
 use crate::control::{Conflict, Control, Ending};
 use crate::desk::{Cause, Desk};
-use crate::memory::{Memory, Seat};
+use crate::memory::Seat;
 use crate::transaction::{Interrupted, Irrevocable, Snapshot, Tx, wait_to_begin};
 use crate::world::{StarvationFree, World};
 use noonmark_core::{Host, WaitFor};
@@ -37,6 +43,9 @@ use std::task::Poll;
 
 /// A closure, whichever handle it takes.
 trait Body<'env, W: World, T, E> {
+    /// Whether it only reads, and nothing of what it reads is logged.
+    const IS_VIEW: bool;
+
     fn call<'tx>(&mut self, desk: &'tx Desk<W::Control>) -> Result<T, E>
     where
         'env: 'tx;
@@ -48,6 +57,8 @@ impl<'env, W: World, T, E, F> Body<'env, W, T, E> for Update<F>
 where
     F: for<'tx> FnMut(Tx<'tx, 'env, W>) -> Result<T, E>,
 {
+    const IS_VIEW: bool = false;
+
     #[inline(always)]
     fn call<'tx>(&mut self, desk: &'tx Desk<W::Control>) -> Result<T, E>
     where
@@ -63,6 +74,8 @@ impl<'env, W: World, T, E, F> Body<'env, W, T, E> for View<F>
 where
     F: for<'tx> FnMut(Snapshot<'tx, 'env, W>) -> Result<T, E>,
 {
+    const IS_VIEW: bool = true;
+
     #[inline(always)]
     fn call<'tx>(&mut self, desk: &'tx Desk<W::Control>) -> Result<T, E>
     where
@@ -79,6 +92,8 @@ impl<'env, W: World, T, F> Body<'env, W, T, Interrupted> for Once<F>
 where
     F: for<'tx> FnOnce(Irrevocable<'tx, 'env, W>) -> Result<T, Interrupted>,
 {
+    const IS_VIEW: bool = false;
+
     fn call<'tx>(&mut self, desk: &'tx Desk<W::Control>) -> Result<T, Interrupted>
     where
         'env: 'tx,
@@ -90,31 +105,44 @@ where
     }
 }
 
+#[inline(always)]
 pub(crate) fn atomically<'env, W: World, T>(
     seat: &mut Seat<W>,
-    mut body: impl for<'tx> FnMut(Tx<'tx, 'env, W>) -> Result<T, Interrupted>,
+    body: impl for<'tx> FnMut(Tx<'tx, 'env, W>) -> Result<T, Interrupted>,
 ) -> T {
-    loop {
-        // An interruption of another transaction may have been handed on: that is no reason to end.
-        if let Ok(value) = run(seat, Update(&mut body), false) {
-            return value;
-        }
+    let mut body = Update(body);
+    match run(seat, &mut body) {
+        Ok(value) => value,
+        Err(Interrupted(())) => insist(seat, &mut body),
     }
 }
 
+#[inline(always)]
 pub(crate) fn try_atomically<'env, W: World, T, E: From<Interrupted>>(
     seat: &mut Seat<W>,
     body: impl for<'tx> FnMut(Tx<'tx, 'env, W>) -> Result<T, E>,
 ) -> Result<T, E> {
-    run(seat, Update(body), false)
+    run(seat, &mut Update(body))
 }
 
+#[inline(always)]
 pub(crate) fn view<'env, W: World, T>(
     seat: &mut Seat<W>,
-    mut body: impl for<'tx> FnMut(Snapshot<'tx, 'env, W>) -> Result<T, Interrupted>,
+    body: impl for<'tx> FnMut(Snapshot<'tx, 'env, W>) -> Result<T, Interrupted>,
 ) -> T {
+    let mut body = View(body);
+    match run(seat, &mut body) {
+        Ok(value) => value,
+        Err(Interrupted(())) => insist(seat, &mut body),
+    }
+}
+
+/// The closure has handed on an interruption that was none of this transaction's, but of another: that is no reason to end.
+#[cold]
+#[inline(never)]
+fn insist<'env, W: World, T, B: Body<'env, W, T, Interrupted>>(seat: &mut Seat<W>, body: &mut B) -> T {
     loop {
-        if let Ok(value) = run(seat, View(&mut body), false) {
+        if let Ok(value) = run_on(seat, body, 0, false) {
             return value;
         }
     }
@@ -127,7 +155,7 @@ pub(crate) fn irrevocably<'env, W: World, T>(
 where
     W::Control: StarvationFree,
 {
-    match run(seat, Once(Some(body)), true) {
+    match run_on(seat, &mut Once(Some(body)), 0, true) {
         Ok(value) => value,
         Err(Interrupted(())) => {
             panic!("an irrevocable transaction handed on the interruption of another transaction")
@@ -136,46 +164,124 @@ where
 }
 
 /// An attempt under way: undone when dropped, which is when the closure panics.
-struct Attempt<'a, W: World> {
-    memory: &'static Memory<W>,
-    desk: &'a Desk<W::Control>,
-}
+struct Attempt<'a, W: World>(&'a Seat<W>);
 
 impl<'a, W: World> Attempt<'a, W> {
     #[inline(always)]
-    fn begin(memory: &'static Memory<W>, desk: &'a Desk<W::Control>, is_irrevocable: bool) -> Self {
-        desk.begin(is_irrevocable, memory.host.caller_hint());
-        W::Control::begin(desk);
+    fn begin(seat: &'a mut Seat<W>, is_irrevocable: bool) -> Self {
+        let seat = &*seat;
+        let attempt = Attempt(seat);
+        let desk = attempt.desk();
+        desk.begin(is_irrevocable, seat.memory.host.caller_hint());
+        W::Control::begin(desk, is_irrevocable);
         // With the fence that comes between the look at the clock and the first read.
-        memory.epochs.pin(desk.slot);
-        Attempt { memory, desk }
+        seat.peg.pin();
+        attempt
+    }
+
+    #[inline(always)]
+    fn desk(&self) -> &'a Desk<W::Control> {
+        self.0.desk()
     }
 
     #[inline(always)]
     fn release(&self, ending: Ending) {
-        W::Control::release(self.desk, ending, |on| self.memory.room.wake(on));
+        W::Control::release(self.desk(), ending, |on| self.0.memory.room.wake(on));
     }
 
+    /// What was validated counts from here on.
     #[inline(always)]
-    fn end(self, ending: Ending) {
-        if ending != Ending::Commit {
-            self.desk.undo();
-        }
-        self.release(ending);
-        self.settle(ending == Ending::Commit);
+    fn commit(self) {
+        self.release(Ending::Commit);
+        self.settle(true);
+        self.desk().counts.commits.add_one();
         std::mem::forget(self);
+    }
+
+    /// As [`Attempt::commit`], of an attempt that has logged nothing, under a control that then has nothing to let go of.
+    #[inline(always)]
+    fn leave(self) {
+        self.0.peg.unpin();
+        self.desk().leave();
+        self.desk().counts.commits.add_one();
+        std::mem::forget(self);
+    }
+
+    fn undo(self, ending: Ending) {
+        self.desk().undo();
+        self.release(ending);
+        self.settle(false);
+        std::mem::forget(self);
+    }
+
+    /// Its closure is over, and was not interrupted: tries to commit. `is_view`: it has only read, and logged nothing.
+    #[inline(always)]
+    fn conclude(self, is_view: bool) -> Result<(), Failed> {
+        if is_view && W::Control::VIEWS_LEAVE_NOTHING {
+            self.leave();
+            return Ok(());
+        }
+        match W::Control::validate(self.desk()) {
+            Ok(()) => {
+                self.commit();
+                Ok(())
+            }
+            Err(conflict) => Err(self.restart(conflict)),
+        }
+    }
+
+    /// Ends what met a conflict.
+    #[cold]
+    #[inline(never)]
+    fn restart(self, conflict: Conflict) -> Failed {
+        let counts = &self.desk().counts;
+        self.undo(Ending::Restart(conflict));
+        counts.conflicts[conflict.index()].add_one();
+        Failed::Conflict(conflict)
+    }
+
+    /// Ends what its user called off.
+    #[cold]
+    #[inline(never)]
+    fn cancel(self) {
+        let counts = &self.desk().counts;
+        self.undo(Ending::Cancel);
+        counts.cancels.add_one();
+    }
+
+    /// Ends what was interrupted.
+    #[cold]
+    #[inline(never)]
+    fn fail(self, cause: Cause) -> Failed {
+        match cause {
+            Cause::Conflict(conflict) => self.restart(conflict),
+            Cause::Retry if self.desk().is_irrevocable() => {
+                self.undo(Ending::Cancel);
+                Failed::Waited
+            }
+            Cause::Retry => match W::Control::validate(self.desk()) {
+                Ok(()) => {
+                    let counts = &self.desk().counts;
+                    self.sleep();
+                    counts.sleeps.add_one();
+                    Failed::Waited
+                }
+                Err(conflict) => self.restart(conflict),
+            },
+        }
     }
 
     #[inline(always)]
     fn settle(&self, is_committed: bool) {
-        self.memory.epochs.unpin(self.desk.slot);
-        self.desk.settle(is_committed, &self.memory.epochs);
+        self.0.peg.unpin();
+        self.desk().settle(is_committed, &self.0.memory.epochs);
     }
 
     /// Undoes and lets go, and sleeps until something that was read has changed.
     #[cold]
     fn sleep(self) {
-        let Attempt { memory, desk } = self;
+        let Seat { memory, peg, .. } = *self.0;
+        let desk = self.desk();
         assert!(
             !desk.reads.is_empty(),
             "`retry` in a transaction that has read nothing would sleep for ever"
@@ -195,7 +301,7 @@ impl<'a, W: World> Attempt<'a, W> {
             }
             let unchanged = desk.reads.iter().all(|read| W::Control::watch(desk, read));
             // Not to keep others from freeing memory while this one sleeps.
-            memory.epochs.unpin(desk.slot);
+            peg.unpin();
             if unchanged { Poll::Pending } else { Poll::Ready(()) }
         });
         for &on in &awaited {
@@ -209,7 +315,7 @@ impl<'a, W: World> Attempt<'a, W> {
 impl<W: World> Drop for Attempt<'_, W> {
     #[cold]
     fn drop(&mut self) {
-        self.desk.undo();
+        self.desk().undo();
         self.release(Ending::Cancel);
         self.settle(false);
     }
@@ -225,65 +331,100 @@ pub(crate) fn step_back(host: &impl Host, conflict: Conflict, failures: u32) {
     }
 }
 
+/// Runs a transaction: the first attempt in line, which is the only one that most transactions take, and the others out of
+/// line.
 #[inline(always)]
-fn run<'env, W: World, T, E, B: Body<'env, W, T, E>>(
+fn run<'env, W: World, T, E, B: Body<'env, W, T, E>>(seat: &mut Seat<W>, body: &mut B) -> Result<T, E> {
+    // (Whoever gives up at once is irrevocable from the start.)
+    if seat.is_ready() {
+        match try_once(seat, body, false) {
+            Ok(answer) => answer,
+            Err(failed) => run_after(seat, body, failed),
+        }
+    } else {
+        run_on(seat, body, 0, false)
+    }
+}
+
+/// How an attempt ended that is to be followed by another one.
+#[derive(Clone, Copy)]
+enum Failed {
+    Conflict(Conflict),
+    /// It slept until something that it has read had changed; or it was irrevocable, and the next one is not.
+    Waited,
+}
+
+/// One attempt, from its beginning to its end.
+#[inline(always)]
+fn try_once<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     seat: &mut Seat<W>,
-    mut body: B,
+    body: &mut B,
+    is_irrevocable: bool,
+) -> Result<Result<T, E>, Failed> {
+    let attempt = Attempt::begin(seat, is_irrevocable);
+    let answer = body.call(attempt.desk());
+    match (attempt.desk().cause(), answer) {
+        (None, Ok(value)) => attempt.conclude(B::IS_VIEW && !is_irrevocable).map(|()| Ok(value)),
+        (None, Err(error)) => {
+            attempt.cancel();
+            Ok(Err(error))
+        }
+        (Some(cause), _) => Err(attempt.fail(cause)),
+    }
+}
+
+/// The attempts after the first.
+#[cold]
+#[inline(never)]
+fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
+    seat: &mut Seat<W>,
+    body: &mut B,
+    failed: Failed,
+) -> Result<T, E> {
+    let failures = after(seat, failed, 0);
+    run_on(seat, body, failures, false)
+}
+
+/// Gives others some time, as this kind of failure has it; answers how many there have been.
+#[cold]
+fn after<W: World>(seat: &Seat<W>, failed: Failed, failures: u32) -> u32 {
+    match failed {
+        Failed::Waited => 0,
+        Failed::Conflict(conflict) => {
+            let failures = failures.saturating_add(1);
+            step_back(&seat.memory.host, conflict, failures);
+            failures
+        }
+    }
+}
+
+/// Attempts after so many failures, until one succeeds or is called off.
+fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
+    seat: &mut Seat<W>,
+    body: &mut B,
+    mut failures: u32,
     must_not_fail: bool,
 ) -> Result<T, E> {
     let memory = seat.memory;
-    let desk = seat.desk();
-    let mut failures = 0;
     loop {
         let falls_back = W::Control::FALLS_BACK && failures >= memory.attempts_max;
         let is_irrevocable = W::Control::IS_IRREVOCABLE && must_not_fail || falls_back;
         // Dropped last, also by a panic: the next one begins when all locks are released.
         let _ticket = is_irrevocable.then(|| {
+            let desk = seat.desk();
             desk.counts.irrevocable.add_one();
             memory.ticket.take(&memory.host, &memory.room, desk.slot)
         });
-        wait_to_begin::<W>(desk);
-        let attempt = Attempt::begin(memory, desk, is_irrevocable);
-        let answer = body.call(desk);
-        let conflict = match desk.cause() {
-            None => match answer {
-                Ok(value) => match W::Control::validate(desk) {
-                    Ok(()) => {
-                        attempt.end(Ending::Commit);
-                        desk.counts.commits.add_one();
-                        desk.counts.attempts_max.raise(u64::from(failures) + 1);
-                        return Ok(value);
-                    }
-                    Err(conflict) => conflict,
-                },
-                Err(error) => {
-                    attempt.end(Ending::Cancel);
-                    desk.counts.cancels.add_one();
-                    return Err(error);
+        wait_to_begin::<W>(seat.desk());
+        match try_once(seat, body, is_irrevocable) {
+            Ok(answer) => {
+                if answer.is_ok() && failures > 0 {
+                    seat.desk().counts.attempts_max.raise(u64::from(failures) + 1);
                 }
-            },
-            Some(Cause::Conflict(conflict)) => conflict,
-            Some(Cause::Retry) => {
-                if is_irrevocable {
-                    attempt.end(Ending::Cancel);
-                    failures = 0;
-                    continue;
-                }
-                match W::Control::validate(desk) {
-                    Ok(()) => {
-                        attempt.sleep();
-                        desk.counts.sleeps.add_one();
-                        failures = 0;
-                        continue;
-                    }
-                    Err(conflict) => conflict,
-                }
+                return answer;
             }
-        };
-        attempt.end(Ending::Restart(conflict));
-        desk.counts.conflicts[conflict.index()].add_one();
-        failures = failures.saturating_add(1);
-        step_back(&memory.host, conflict, failures);
+            Err(failed) => failures = after(seat, failed, failures),
+        }
     }
 }
 

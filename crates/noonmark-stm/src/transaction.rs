@@ -344,7 +344,23 @@ pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>, R: Copy>(
     load: impl Fn() -> R,
 ) -> Result<R, Interrupted> {
     let desk = tx.desk();
-    settle::<W, R>(desk, || W::Control::read(desk, lock, X::TRACKED, &load))
+    match W::Control::read_now(desk, lock, X::TRACKED, &load) {
+        Some(copy) => Ok(copy),
+        None => read_on::<W, R>(desk, lock, X::TRACKED, load),
+    }
+}
+
+/// What is not granted at once. Out of line, and called with few words, so that where something is read there is little
+/// but the look at its lock.
+#[cold]
+#[inline(never)]
+fn read_on<W: World, R: Copy>(
+    desk: &Desk<W::Control>,
+    lock: &<W::Control as Control>::Lock,
+    tracked: bool,
+    load: impl Fn() -> R,
+) -> Result<R, Interrupted> {
+    settle::<W, R>(desk, || W::Control::read_on(desk, lock, tracked, &load))
 }
 
 /// Gets the right to write what a lock guards.
@@ -354,5 +370,15 @@ pub(crate) fn lock_for_writing<'tx, W: World, X: Writes<'tx, W>>(
     lock: &'tx <W::Control as Control>::Lock,
 ) -> Result<(), Interrupted> {
     let desk = tx.desk();
-    settle::<W, ()>(desk, || W::Control::write(desk, lock))
+    if W::Control::write_now(desk, lock) { Ok(()) } else { write_on::<W>(desk, lock) }
+}
+
+/// What is not granted at once.
+#[cold]
+#[inline(never)]
+fn write_on<W: World>(
+    desk: &Desk<W::Control>,
+    lock: &<W::Control as Control>::Lock,
+) -> Result<(), Interrupted> {
+    settle::<W, ()>(desk, || W::Control::write_on(desk, lock))
 }

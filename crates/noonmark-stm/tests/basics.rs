@@ -110,6 +110,10 @@ fn a_transaction_inside_another_is_refused<W: World>() {
     let message = message.downcast_ref::<&str>().copied().unwrap_or_default();
     assert!(message.contains("inside another"), "{message}");
     assert_eq!(var.load(), 0);
+    // Also where the outer one only reads; and when it has ended, one way or the other, there is none.
+    let refused = catch_unwind(AssertUnwindSafe(|| W::view(|tx| Ok(var.get(tx)? + var.load()))));
+    assert!(refused.is_err());
+    assert_eq!(W::view(|tx| var.get(tx)) + var.load(), 0);
     // A session that lies idle is not in the midst of one.
     let mut session = W::session();
     session.atomically(|tx| var.set(tx, 7));

@@ -26,6 +26,10 @@ use plain::{Plain, PlainHash, PlainRavl};
 use std::hint::black_box;
 use std::process::ExitCode;
 
+/// The allocator that the program has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str =
     "usage: beside_plain <ravl | hash | fixed> <stm | session | plain> <lookup | change> <operations> <keys>";
 
@@ -135,9 +139,13 @@ fn on_map<S>(map: TMap<S>, how: &str, operation: Operation, operations: u64, key
 where
     S: Structure<Key = u64, Value = u64, World = Here> + Look<u64>,
 {
-    // By somebody else: what one's own slot has written last is read in another way than what is old.
-    let mut filling = Here::session();
-    all(keys).for_each(|key| _ = filling.atomically(|tx| map.insert(tx, key, key)));
+    // By somebody else, who has another slot: what one's own has written last is read in another way than what is old.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut filling = Here::session();
+            all(keys).for_each(|key| _ = filling.atomically(|tx| map.insert(tx, key, key)));
+        });
+    });
     match how {
         "stm" => Some(Free(&map).run(operation, operations, keys)),
         "session" => Some(InSession(&map, Here::session()).run(operation, operations, keys)),

@@ -50,7 +50,7 @@
 //! the driver's ([`crate::run`]).
 
 use super::clock::Clock;
-use super::lock_word::{Held, Limit, Lock, LockWord};
+use super::lock_word::{Held, Left, Limit, Lock, LockWord};
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
 use crate::log::Lent;
@@ -80,16 +80,13 @@ pub trait Variant: Sized + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Local {
     /// Before which time a value must have been written for the attempt to read it: `tl_readTS`. [`Limit::NOTHING`]
-    /// while it is irrevocable, so that every read comes to the slow path.
+    /// while it is irrevocable, so that no read is granted at once.
     limit: Cell<Limit>,
+    /// How words look that this slot has left, which are its own to read, however new. [`Left::BY_NOBODY`] while it is
+    /// irrevocable. **Invariant**: between attempts it is the slot's.
+    own: Cell<Left>,
     /// The time that the clock must be past for the next attempt not to meet the same again.
     in_the_way: Cell<u64>,
-}
-
-impl Default for Local {
-    fn default() -> Self {
-        Local { limit: Cell::new(Limit::NOTHING), in_the_way: Cell::new(0) }
-    }
 }
 
 impl Local {
@@ -118,6 +115,7 @@ fn lend(lock: &Lock) -> Lent<Lock> {
 impl<V: Variant> Control for V {
     const NAME: &'static str = V::NAME;
     const IS_IRREVOCABLE: bool = V::IS_IRREVOCABLE;
+    const VIEWS_LEAVE_NOTHING: bool = true;
 
     type Lock = Lock;
     type Shared = Clock;
@@ -125,34 +123,78 @@ impl<V: Variant> Control for V {
     type Read = Lent<Lock>;
     type Held = Held;
 
-    /// `beginTxn`, lines 11 to 13.
-    #[inline]
-    fn begin(me: &Desk<Self>) {
-        let limit = if me.is_irrevocable() { Limit::NOTHING } else { Limit::before(me.shared().now()) };
-        me.local.limit.set(limit);
+    fn local(slot: SlotId) -> Local {
+        Local { limit: Cell::new(Limit::NOTHING), own: Cell::new(Left::by(slot)), in_the_way: Cell::new(0) }
     }
 
-    /// `stmRead`.
+    /// `beginTxn`, lines 11 to 13.
     #[inline(always)]
-    fn read<R: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
+    fn begin(me: &Desk<Self>, is_irrevocable: bool) {
+        if is_irrevocable {
+            me.local.limit.set(Limit::NOTHING);
+            me.local.own.set(Left::BY_NOBODY);
+        } else {
+            me.local.limit.set(Limit::before(me.shared().now()));
+        }
+    }
+
+    /// `stmRead`, of an old word, or one that this slot has left, or could read when it locked it.
+    #[inline(always)]
+    fn read_now<R: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> R) -> Option<R> {
         let copy = load();
         // The copy comes before the look at the word.
         fence(Ordering::Acquire);
         let word = lock.load_after_fence();
         // What this slot has left last is its own to read, however new: mostly it wrote it in the transaction before.
-        let is_own = || word.is_left_by(me.slot) && !me.is_irrevocable();
-        if word.is_older_than(me.local.limit.get()) || is_own() {
+        let is_held = || tracked && word.is_held_as(me.local.own.get());
+        if word.is_older_than(me.local.limit.get()) || word.is_as(me.local.own.get()) || is_held() {
             if tracked {
                 log_read(me, lock);
             }
-            return Step::Ready(copy);
+            return Some(copy);
         }
-        read_slowly::<V, R>(me, lock, tracked, load)
+        None
     }
 
-    /// `stmWrite`, up to where it writes.
-    #[inline]
-    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    /// `stmRead`, of anything else: somebody's lock, or something new.
+    fn read_on<R: Copy>(
+        me: &Desk<Self>,
+        lock: &Lock,
+        tracked: bool,
+        load: impl Fn() -> R,
+    ) -> Step<R, Conflict> {
+        if me.is_irrevocable() {
+            return read_alone(me, lock).map(|()| load());
+        }
+        let copy = load();
+        fence(Ordering::Acquire);
+        let word = lock.load_after_fence();
+        if V::is_read_consistent(word, me.local.limit.get(), me.slot)
+            || me.has_planted(Bug::SkipPostValidation)
+        {
+            if tracked {
+                log_read(me, lock);
+            }
+            Step::Ready(copy)
+        } else {
+            Step::Abort(me.local.meets(word, Conflict::ReadLocked, Conflict::ReadNewer))
+        }
+    }
+
+    /// `stmWrite`, up to where it writes: of what is locked already, or could be read.
+    #[inline(always)]
+    fn write_now(me: &Desk<Self>, lock: &Lock) -> bool {
+        let seen = lock.load();
+        if seen.is_written_by(me.slot) {
+            return true;
+        }
+        // (While it is irrevocable, none is.)
+        let is_good = seen.is_older_than(me.local.limit.get()) || seen.is_as(me.local.own.get());
+        is_good && !seen.is_read() && take::<V>(me, lock, seen, true)
+    }
+
+    /// `stmWrite`, up to where it writes, of anything else.
+    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
         let slot = me.slot;
         let seen = lock.load();
         if seen.is_written_by(slot) {
@@ -165,17 +207,12 @@ impl<V: Variant> Control for V {
         if seen.is_written() || seen.is_read() || !V::is_write_consistent(seen, limit, slot) {
             return Step::Abort(me.local.meets(seen, Conflict::WriteLocked, Conflict::WriteNewer));
         }
-        // The word that was checked, and no other.
         let is_consistent = V::is_read_consistent(seen, limit, slot) || me.has_planted(Bug::AlwaysConsistent);
-        match lock.try_lock(lend(lock), seen, slot, is_consistent) {
-            Some(held) => {
-                me.held.push(held);
-                Step::Ready(())
-            }
-            None => {
-                me.local.in_the_way.set(limit.time());
-                Step::Abort(Conflict::WriteLocked)
-            }
+        if take(me, lock, seen, is_consistent) {
+            Step::Ready(())
+        } else {
+            me.local.in_the_way.set(limit.time());
+            Step::Abort(Conflict::WriteLocked)
         }
     }
 
@@ -212,16 +249,13 @@ impl<V: Variant> Control for V {
                 fence(Ordering::SeqCst);
             }
             let time = me.shared().now_after_fence();
+            let is_undone = ending != Ending::Commit;
+            let keeps_time =
+                me.has_planted(if is_undone { Bug::UndoKeepsTime } else { Bug::CommitKeepsTime });
+            let is_irrevocable = me.is_irrevocable();
             for held in me.held.iter() {
-                let is_undone = ending != Ending::Commit;
-                let time = if (is_undone && me.has_planted(Bug::UndoKeepsTime))
-                    || (!is_undone && me.has_planted(Bug::CommitKeepsTime))
-                {
-                    held.before.time()
-                } else {
-                    time
-                };
-                if me.is_irrevocable() {
+                let time = if keeps_time { held.before.time() } else { time };
+                if is_irrevocable {
                     Lock::release_alone(held, time, slot);
                 } else {
                     Lock::release(held, time, slot, V::IS_IRREVOCABLE);
@@ -235,6 +269,7 @@ impl<V: Variant> Control for V {
             for lock in me.reads.iter() {
                 lock.read_unlock();
             }
+            me.local.own.set(Left::by(slot));
         }
         if let Ending::Restart(conflict) = ending {
             let by_write = matches!(conflict, Conflict::WriteLocked | Conflict::WriteNewer);
@@ -261,37 +296,19 @@ impl<V: Variant> Control for V {
     }
 }
 
+/// Takes the lock from the word that was checked, and from no other; tells whether it could.
+#[inline(always)]
+fn take<V: Variant>(me: &Desk<V>, lock: &Lock, seen: LockWord, is_consistent: bool) -> bool {
+    let held = lock.try_lock(lend(lock), seen, me.slot, is_consistent);
+    held.map(|held| me.held.push(held)).is_some()
+}
+
 /// Logs a read, once if it comes several times in a row.
 #[inline(always)]
 fn log_read<V: Variant>(me: &Desk<V>, lock: &Lock) {
     let lent = lend(lock);
     if me.reads.last() != Some(lent) {
         me.reads.push(lent);
-    }
-}
-
-/// A read that finds more than an old word or one that this slot has left: somebody's lock, one's own, or something new.
-#[cold]
-#[inline(never)]
-fn read_slowly<V: Variant, R: Copy>(
-    me: &Desk<V>,
-    lock: &Lock,
-    tracked: bool,
-    load: impl Fn() -> R,
-) -> Step<R, Conflict> {
-    if me.is_irrevocable() {
-        return read_alone(me, lock).map(|()| load());
-    }
-    let copy = load();
-    fence(Ordering::Acquire);
-    let word = lock.load_after_fence();
-    if V::is_read_consistent(word, me.local.limit.get(), me.slot) || me.has_planted(Bug::SkipPostValidation) {
-        if tracked {
-            log_read(me, lock);
-        }
-        Step::Ready(copy)
-    } else {
-        Step::Abort(me.local.meets(word, Conflict::ReadLocked, Conflict::ReadNewer))
     }
 }
 

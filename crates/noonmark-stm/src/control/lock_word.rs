@@ -96,6 +96,21 @@ impl Limit {
     }
 }
 
+/// How words look that a slot has left, if they are not locked for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left(u64);
+
+impl Left {
+    /// No word looks like this.
+    pub const BY_NOBODY: Left = Left(u64::MAX);
+
+    /// By this slot.
+    #[inline(always)]
+    pub const fn by(slot: SlotId) -> Self {
+        Left((slot.index() as u64) << SLOT_SHIFT)
+    }
+}
+
 impl LockWord {
     /// Of what nobody has ever written.
     pub const NEW: LockWord = LockWord(0);
@@ -117,6 +132,12 @@ impl LockWord {
         self.0 & WRITTEN != 0
     }
 
+    /// Locked for writing by the slot that leaves words like these, which could have read it when it took the lock.
+    #[inline(always)]
+    pub const fn is_held_as(self, left: Left) -> bool {
+        self.0 & (WRITTEN | CONSISTENT | SLOT) == WRITTEN | CONSISTENT | left.0
+    }
+
     /// Locked for writing by this slot.
     #[inline(always)]
     pub const fn is_written_by(self, slot: SlotId) -> bool {
@@ -126,7 +147,13 @@ impl LockWord {
     /// Not locked for writing, and last written by this slot.
     #[inline(always)]
     pub const fn is_left_by(self, slot: SlotId) -> bool {
-        self.0 & (WRITTEN | SLOT) == (slot.index() as u64) << SLOT_SHIFT
+        self.is_as(Left::by(slot))
+    }
+
+    /// Not locked for writing, and last written by this slot.
+    #[inline(always)]
+    pub const fn is_as(self, left: Left) -> bool {
+        self.0 & (WRITTEN | SLOT) == left.0
     }
 
     /// Of a word that is locked for writing: its holder could have read it when it took the lock (§3.2).

@@ -65,7 +65,7 @@ impl<C: Control> Two<C> {
     /// One attempt to write both; whether it committed.
     fn write_both(&self, desk: &Desk<C>, value: u64, is_called_off: bool) -> bool {
         desk.begin(false, 0);
-        C::begin(desk);
+        C::begin(desk, false);
         fence(Ordering::SeqCst);
         for index in 0..2 {
             match C::write(desk, &self.locks[index]) {
@@ -96,7 +96,7 @@ impl<C: Control> Two<C> {
     /// One attempt to read both, at a clock that somebody may just have advanced.
     fn read_both(&self, desk: &Desk<C>, with_fence: bool) -> Option<(u64, u64)> {
         desk.begin(false, 1);
-        C::begin(desk);
+        C::begin(desk, false);
         if with_fence {
             // That of the pin.
             fence(Ordering::SeqCst);
@@ -270,7 +270,7 @@ fn write_skew<C: Control>() {
         let run = |two: &Two<C>, mine: usize| {
             let desk = two.desk(mine + 1);
             desk.begin(false, mine);
-            C::begin(&desk);
+            C::begin(&desk, false);
             fence(Ordering::SeqCst);
             let is_good = two.read(&desk, 1 - mine, true) == Some(0)
                 && matches!(C::write(&desk, &two.locks[mine]), Step::Ready(()))
@@ -312,7 +312,7 @@ fn irrevocable<C: Control<Lock = Lock>>() {
             thread::spawn(move || {
                 let desk = two.desk(1);
                 desk.begin(false, 1);
-                C::begin(&desk);
+                C::begin(&desk, false);
                 fence(Ordering::SeqCst);
                 let is_good = (0..2).all(|index| {
                     let Some(value) = two.read(&desk, index, true) else { return false };
@@ -328,7 +328,7 @@ fn irrevocable<C: Control<Lock = Lock>>() {
         };
         let desk = two.desk(2);
         desk.begin(true, 2);
-        C::begin(&desk);
+        C::begin(&desk, true);
         fence(Ordering::SeqCst);
         let wait_for = |mut ask: Box<dyn FnMut() -> Option<u64> + '_>| loop {
             match ask() {
@@ -376,7 +376,7 @@ fn under_two_phase_locking_the_older_goes_first() {
                     thread::yield_now();
                 }
                 desk.begin(false, mine);
-                TwoPlSf::begin(&desk);
+                TwoPlSf::begin(&desk, false);
                 let load = || two.cells[1 - mine].load(Ordering::Relaxed);
                 let value = patiently(|| TwoPlSf::read(&desk, &two.locks[1 - mine], true, load));
                 let is_locked = patiently(|| TwoPlSf::write(&desk, &two.locks[mine])).is_some();

@@ -33,7 +33,7 @@ pub mod two_pl_sf;
 pub mod versioned;
 
 use crate::desk::Desk;
-use noonmark_core::{Step, WaitFor};
+use noonmark_core::{SlotId, Step, WaitFor};
 
 /// Why an attempt cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,10 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// Whether *busy* is asked again for as long as it takes.
     #[doc(hidden)]
     const IS_PATIENT: bool = false;
+    /// Whether an attempt that only reads, logs nothing and is not irrevocable leaves nothing behind: no lock to let go
+    /// of, and nothing to validate, as all that it has read was good at the one moment at which it began.
+    #[doc(hidden)]
+    const VIEWS_LEAVE_NOTHING: bool = false;
     /// How many slots it knows.
     #[doc(hidden)]
     const SLOTS_MAX: usize = lock_word::SLOTS_MAX;
@@ -115,7 +119,7 @@ pub trait Control: Sized + Send + Sync + 'static {
     type Shared: Default + Send + Sync + 'static;
     /// What it keeps of the attempt at a desk.
     #[doc(hidden)]
-    type Local: Default + Send;
+    type Local: Send;
     /// What it logs of a read.
     #[doc(hidden)]
     type Read: Copy;
@@ -130,14 +134,42 @@ pub trait Control: Sized + Send + Sync + 'static {
         Step::Ready(())
     }
 
-    /// An attempt begins. A sequentially consistent fence comes after this and before its first read.
+    /// What it keeps at the desk of this slot.
     #[doc(hidden)]
-    fn begin(me: &Desk<Self>);
+    fn local(slot: SlotId) -> Self::Local;
+
+    /// An attempt begins, which is irrevocable or not. A sequentially consistent fence comes after this and before its first
+    /// read.
+    #[doc(hidden)]
+    fn begin(me: &Desk<Self>, is_irrevocable: bool);
 
     /// Reads what `load` copies, which `lock` guards; `tracked` if it is to be validated at the commit.
     /// `load` may be called more than once.
     #[doc(hidden)]
+    #[inline(always)]
     fn read<R: Copy>(
+        me: &Desk<Self>,
+        lock: &Self::Lock,
+        tracked: bool,
+        load: impl Fn() -> R,
+    ) -> Step<R, Conflict> {
+        match Self::read_now(me, lock, tracked, &load) {
+            Some(copy) => Step::Ready(copy),
+            None => Self::read_on(me, lock, tracked, load),
+        }
+    }
+
+    /// The first half of [`Control::read`]: what is granted at once, as most reads are. It is in line wherever something
+    /// is read, so it is short. `None`: ask [`Control::read_on`].
+    #[doc(hidden)]
+    #[inline(always)]
+    fn read_now<R: Copy>(_: &Desk<Self>, _: &Self::Lock, _tracked: bool, _load: impl Fn() -> R) -> Option<R> {
+        None
+    }
+
+    /// The second half of [`Control::read`], asked as often as it answers that it is not over.
+    #[doc(hidden)]
+    fn read_on<R: Copy>(
         me: &Desk<Self>,
         lock: &Self::Lock,
         tracked: bool,
@@ -146,7 +178,21 @@ pub trait Control: Sized + Send + Sync + 'static {
 
     /// Gets the right to write what `lock` guards, until the attempt ends.
     #[doc(hidden)]
-    fn write(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict>;
+    #[inline(always)]
+    fn write(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict> {
+        if Self::write_now(me, lock) { Step::Ready(()) } else { Self::write_on(me, lock) }
+    }
+
+    /// The first half of [`Control::write`], as [`Control::read_now`] is of a read. False: ask [`Control::write_on`].
+    #[doc(hidden)]
+    #[inline(always)]
+    fn write_now(_: &Desk<Self>, _: &Self::Lock) -> bool {
+        false
+    }
+
+    /// The second half of [`Control::write`], asked as often as it answers that it is not over.
+    #[doc(hidden)]
+    fn write_on(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict>;
 
     /// Does what has been read so far belong together, without a write yet? Under an opaque control it always does.
     #[doc(hidden)]

@@ -63,7 +63,7 @@ impl<C: Control> Actor<C> {
                 return Moved::Waits;
             }
             desk.begin(C::FALLS_BACK && self.failures >= self.patience, 0);
-            C::begin(desk);
+            C::begin(desk, C::FALLS_BACK && self.failures >= self.patience);
             self.at = 1;
             return Moved::On;
         }

@@ -171,10 +171,14 @@ impl Control for TicToc {
     type Read = Read;
     type Held = Held;
 
-    fn begin(_: &Desk<Self>) {}
+    fn local(_: SlotId) -> Self::Local {
+        Default::default()
+    }
+
+    fn begin(_: &Desk<Self>, _: bool) {}
 
     #[inline]
-    fn read<R: Copy>(me: &Desk<Self>, lock: &Lock, _: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
+    fn read_on<R: Copy>(me: &Desk<Self>, lock: &Lock, _: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
         for _ in 0..LOOKS {
             let first = lock.load();
             if first.is_locked_by(me.slot) {
@@ -199,7 +203,7 @@ impl Control for TicToc {
     }
 
     #[inline]
-    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
         for _ in 0..LOOKS {
             let before = lock.load();
             if before.is_locked_by(me.slot) {

@@ -313,34 +313,43 @@ impl Control for TwoPlSf {
         Step::Wait(WaitFor::release_of(announced), Conflict::WriteLocked)
     }
 
+    fn local(_: SlotId) -> Local {
+        Local::default()
+    }
+
     #[inline(always)]
-    fn begin(me: &Desk<Self>) {
-        if me.is_irrevocable() {
+    fn begin(me: &Desk<Self>, is_irrevocable: bool) {
+        if is_irrevocable {
             // It is never begun anew, so it has no number yet. Before its first lock, as if it had drawn.
             me.shared().of(me.slot).store(0, Ordering::SeqCst);
         }
     }
 
     #[inline(always)]
-    fn read<R: Copy>(me: &Desk<Self>, lock: &Lock, _: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
+    fn read_now<R: Copy>(me: &Desk<Self>, lock: &Lock, _: bool, load: impl Fn() -> R) -> Option<R> {
         let readers = lock.readers();
-        if me.local.state.get() == State::Fine {
-            if readers.contains(me.slot) {
-                return Step::Ready(load());
-            }
-            readers.enter(me.slot);
-            let word = lock.look();
-            me.reads.push(Read { lock: lend(lock), version: word.version() });
-            if word.is_free() || word.is_held_by(me.slot) {
-                return Step::Ready(load());
-            }
-            me.local.state.set(State::AtTheDoor);
+        if me.local.state.get() != State::Fine {
+            return None;
         }
+        if readers.contains(me.slot) {
+            return Some(load());
+        }
+        readers.enter(me.slot);
+        let word = lock.look();
+        me.reads.push(Read { lock: lend(lock), version: word.version() });
+        if word.is_free() || word.is_held_by(me.slot) {
+            return Some(load());
+        }
+        me.local.state.set(State::AtTheDoor);
+        None
+    }
+
+    fn read_on<R: Copy>(me: &Desk<Self>, lock: &Lock, _: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
         wait_at_the_door(me, lock).map(|()| load())
     }
 
     #[inline]
-    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
         let seen = lock.own();
         if me.local.state.get() == State::Fine {
             if seen.is_held_by(me.slot) {

@@ -27,7 +27,7 @@ use crate::desk::Desk;
 use crate::log::Lent;
 use crate::planted::Bug;
 use noonmark_core::sync::{Ordering, fence};
-use noonmark_core::{Step, WaitFor};
+use noonmark_core::{SlotId, Step, WaitFor};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -65,12 +65,6 @@ pub struct Local {
     commit_time: Cell<u64>,
     /// The newer time that a conflict was about, or 0.
     met: Cell<u64>,
-}
-
-impl Default for Local {
-    fn default() -> Self {
-        Local { limit: Cell::new(Limit::NOTHING), commit_time: Cell::new(0), met: Cell::new(0) }
-    }
 }
 
 /// Lends the lock to the attempt.
@@ -129,10 +123,46 @@ impl<R: Rival> Versioned<R> {
         }
         is_unchanged
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn read_slowly<T: Copy>(
+impl<R: Rival> Control for Versioned<R> {
+    const NAME: &'static str = R::NAME;
+    const IS_IRREVOCABLE: bool = false;
+    const VIEWS_LEAVE_NOTHING: bool = true;
+
+    type Lock = Lock;
+    type Shared = Clock;
+    type Local = Local;
+    type Read = Lent<Lock>;
+    type Held = Held;
+
+    fn local(_: SlotId) -> Local {
+        Local { limit: Cell::new(Limit::NOTHING), commit_time: Cell::new(0), met: Cell::new(0) }
+    }
+
+    #[inline(always)]
+    fn begin(me: &Desk<Self>, _: bool) {
+        me.local.limit.set(Limit::before(me.shared().now() + 1));
+        me.local.met.set(0);
+    }
+
+    #[inline(always)]
+    fn read_now<T: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> T) -> Option<T> {
+        let first = if R::LOOKS_FIRST { Some(lock.load()) } else { None };
+        let copy = load();
+        // The copy comes before the look at the word.
+        fence(Ordering::Acquire);
+        let word = lock.load_after_fence();
+        if word.is_older_than(me.local.limit.get()) && first.is_none_or(|first| first == word) {
+            if tracked {
+                Self::log_read(me, lock);
+            }
+            return Some(copy);
+        }
+        None
+    }
+
+    fn read_on<T: Copy>(
         me: &Desk<Self>,
         lock: &Lock,
         tracked: bool,
@@ -160,42 +190,9 @@ impl<R: Rival> Versioned<R> {
             }
         }
     }
-}
-
-impl<R: Rival> Control for Versioned<R> {
-    const NAME: &'static str = R::NAME;
-    const IS_IRREVOCABLE: bool = false;
-
-    type Lock = Lock;
-    type Shared = Clock;
-    type Local = Local;
-    type Read = Lent<Lock>;
-    type Held = Held;
 
     #[inline]
-    fn begin(me: &Desk<Self>) {
-        me.local.limit.set(Limit::before(me.shared().now() + 1));
-        me.local.met.set(0);
-    }
-
-    #[inline(always)]
-    fn read<T: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> T) -> Step<T, Conflict> {
-        let first = if R::LOOKS_FIRST { Some(lock.load()) } else { None };
-        let copy = load();
-        // The copy comes before the look at the word.
-        fence(Ordering::Acquire);
-        let word = lock.load_after_fence();
-        if word.is_older_than(me.local.limit.get()) && first.is_none_or(|first| first == word) {
-            if tracked {
-                Self::log_read(me, lock);
-            }
-            return Step::Ready(copy);
-        }
-        Self::read_slowly(me, lock, tracked, load)
-    }
-
-    #[inline]
-    fn write(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
         let seen = lock.load();
         if seen.is_written_by(me.slot) {
             return Step::Ready(());

@@ -99,7 +99,7 @@ type Link<'tx, K, V, W> = Option<TRef<'tx, Node<K, V, W>, W>>;
 pub struct Buckets<K: Key, V: Value, W: World, H = BuildHasherDefault<Folding>> {
     /// A power of two of buckets, all of them set.
     first: Segment<K, V, W>,
-    /// None: the first ones are all that there will be.
+    /// None: the first ones are all that there will be. **Invariant**: if there is one, there are [`BUCKETS_MIN`] first ones.
     growth: Option<Box<Growth<K, V, W>>>,
     hasher: H,
 }
@@ -110,6 +110,24 @@ struct Growth<K: Key, V: Value, W: World> {
     /// The segment of each doubling that there has been. (A segment that was made in an attempt that was undone is there for the next
     /// one: it is as new.)
     segments: [OnceLock<Segment<K, V, W>>; DOUBLINGS_MAX],
+}
+
+impl<K: Key, V: Value, W: World> Growth<K, V, W> {
+    /// One that is not among the first. Its highest bit says which segment it is in, and the others where.
+    #[inline(always)]
+    fn bucket(&self, number: usize) -> &Bucket<K, V, W> {
+        let highest = (number | BUCKETS_MIN).ilog2();
+        let doubling = (highest - BUCKETS_MIN.ilog2()) as usize;
+        let segment = self.segments[doubling].get().unwrap_or_else(|| self.add(doubling));
+        &segment[number & !(1 << highest)]
+    }
+
+    /// The segment of a doubling, from 0.
+    #[cold]
+    #[inline(never)]
+    fn add(&self, doubling: usize) -> &Segment<K, V, W> {
+        self.segments[doubling].get_or_init(|| segment(BUCKETS_MIN << doubling, TRoot::unset))
+    }
 }
 
 /// Where a key is, or would be.
@@ -223,24 +241,14 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
     fn count<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<usize> {
         match &self.growth {
             None => Ok(self.first.len()),
-            Some(growth) => Ok(self.first.len() << growth.doublings.get(tx)?),
+            Some(growth) => Ok(BUCKETS_MIN << growth.doublings.get(tx)?),
         }
-    }
-
-    /// The segment of a doubling, from 0.
-    fn later<'a>(&'a self, growth: &'a Growth<K, V, W>, doubling: usize) -> &'a [Bucket<K, V, W>] {
-        growth.segments[doubling].get_or_init(|| segment(self.first.len() << doubling, TRoot::unset))
     }
 
     #[inline(always)]
     fn bucket(&self, number: usize) -> &Bucket<K, V, W> {
         match &self.growth {
-            Some(growth) if number >= self.first.len() => {
-                // The highest bit says which segment it is, and the others which of its buckets.
-                let highest = number.ilog2();
-                let doubling = highest - self.first.len().trailing_zeros();
-                &self.later(growth, doubling as usize)[number & !(1 << highest)]
-            }
+            Some(growth) if number >= BUCKETS_MIN => growth.bucket(number),
             _ => &self.first[number],
         }
     }

@@ -225,7 +225,7 @@ impl<'a, C: Control> Stage<'a, C> {
             }
             thread.began.set(self.now());
             thread.desk.begin(script.kind == Kind::Irrevocable, index);
-            C::begin(&thread.desk);
+            C::begin(&thread.desk, script.kind == Kind::Irrevocable);
             thread.at.set(1);
         } else if let Some(&op) = script.ops.get(at - 1) {
             let answer = match op {
