@@ -8,6 +8,8 @@
 //! processor asks for many at once) and of one whose address was in the line read before. No index can be
 //! faster than the first, and one that follows pointers is as slow as the second for each that it follows out of the caches.
 
+#![allow(clippy::disallowed_methods, reason = "what memory takes is measured by the system's clock")]
+
 use std::hint::black_box;
 use std::time::Instant;
 
