@@ -94,8 +94,18 @@ impl Orphans {
             return Vec::new();
         }
         self.looked_in = now;
-        self.garbage.extract_if(.., |(epoch, _)| *epoch + 2 <= now).collect()
+        let old = self.garbage.extract_if(.., |(epoch, _)| *epoch + 2 <= now).collect();
+        if self.garbage.capacity() > room_for(self.garbage.len()) {
+            self.garbage.shrink_to(self.garbage.len());
+        }
+        old
     }
+}
+
+/// The most room that a buffer of so many entries keeps: what waits to be freed is now and then much, when somebody
+/// who is pinned is put aside, and should not take memory for ever.
+pub fn room_for(entries: usize) -> usize {
+    entries * 8 + 1024
 }
 
 impl Epochs {
@@ -263,6 +273,9 @@ impl Limbo {
                 garbage.free();
             }
         }
+        if self.retired.capacity() > room_for(self.retired.len()) {
+            self.retired.shrink_to(self.retired.len());
+        }
     }
 
     /// Leaves everything to other sessions, or to the end of the database. Now and then frees what others have
@@ -359,6 +372,26 @@ mod tests {
         assert!(most <= 3 * COLLECT_EVERY, "{most} wait to be freed");
         (0..2).for_each(|_| limbo.collect(&epochs));
         assert_eq!(count(), 3 + 20 * COLLECT_EVERY);
+    }
+
+    #[test]
+    fn what_was_once_much_gives_its_room_back() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let (epochs, mut limbo, mut other) = (Epochs::new(2), Limbo::new(), Limbo::new());
+        let much = 20_000;
+        epochs.pin(slot(1));
+        for _ in 0..much {
+            limbo.retire(&epochs, counted(&freed));
+            other.retire(&epochs, counted(&freed));
+        }
+        other.abandon(&epochs);
+        let room =
+            |limbo: &Limbo| (limbo.retired.capacity(), epochs.orphans.lock().unwrap().garbage.capacity());
+        assert!(room(&limbo).0 >= much && room(&limbo).1 >= much);
+        epochs.unpin(slot(1));
+        (0..3).for_each(|_| limbo.collect(&epochs));
+        assert_eq!(freed.load(Ordering::Relaxed), 2 * much);
+        assert!(room(&limbo).0 <= room_for(0) && room(&limbo).1 <= room_for(0), "{:?}", room(&limbo));
     }
 
     #[test]

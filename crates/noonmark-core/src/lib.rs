@@ -28,7 +28,7 @@ mod sync_shuttle;
 pub mod time;
 pub mod word;
 
-pub use epoch::{Epochs, Garbage, Limbo, Peg};
+pub use epoch::{Epochs, Garbage, Limbo, Peg, room_for};
 pub use host::{Access, Host, Line, Threads};
 pub use readers::Readers;
 pub use room::WaitingRoom;

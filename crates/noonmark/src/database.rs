@@ -13,7 +13,7 @@ use crate::table::{Index, TableCore, TableOptions, TableRef, TypePair};
 use crate::transaction::{ReadTransaction, Transaction};
 use crate::typed::Table;
 use noonmark_core::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
-use noonmark_core::{Epochs, Host, SlotId, Slots, Threads, Timestamp, WaitFor, WaitingRoom};
+use noonmark_core::{Epochs, Host, SlotId, Slots, Threads, Timestamp, WaitFor, WaitingRoom, room_for};
 use std::any::TypeId;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -151,6 +151,10 @@ impl<H: Host> Shared<H> {
         if let Ok(mut orphans) = self.reclaim.try_lock() {
             let count = most.min(orphans.len());
             queue.extend(orphans.drain(..count));
+            if orphans.capacity() > room_for(orphans.len()) {
+                let left = orphans.len();
+                orphans.shrink_to(left);
+            }
         }
     }
 }

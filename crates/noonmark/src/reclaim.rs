@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::protocol::{Hold, Place, Rules, with_protocol};
 use crate::record::RecordPtr;
 use crate::table::{TableRef, free_record};
-use noonmark_core::{Age, Garbage, Host, Step, Timestamp, Word};
+use noonmark_core::{Age, Garbage, Host, Step, Timestamp, Word, room_for};
 
 /// From this many records on, a session tries to advance the epoch for their sake.
 #[cfg(not(shuttle))]
@@ -60,6 +60,9 @@ impl<H: Host> Context<H> {
                 }
                 _ => break,
             }
+        }
+        if self.reclaim.capacity() > room_for(self.reclaim.len()) {
+            self.reclaim.shrink_to(self.reclaim.len());
         }
     }
 

@@ -23,8 +23,8 @@
 //! - A line is read under the shard's version and believed only if that did not change: pairs move
 //!   when one before them is removed (there are no tombstones to clean up) and when the table grows
 //!   or shrinks.
-//! - A table is at most three quarters full, and at least an eighth unless it is small: 21 to 43
-//!   bytes a record while growing, with 12 in a hundred records beyond their home line when it is
+//! - A table is at most three quarters full, and at least a quarter unless it is small: 21 to 43
+//!   bytes a record while growing, 64 at most when it was larger, with 12 in a hundred records beyond their home line when it is
 //!   fullest, 6 on average (`few_records_lie_beyond_their_home_line`). It is copied under the
 //!   shard's latch; the old one is retired.
 //! - Absence is the shard's: an insertion bumps the version of all keys that might be in its shard.
@@ -483,7 +483,7 @@ impl HashIndex {
         shard.stamp.wts.fetch_max(wts, Ordering::Relaxed);
         let count = shard.count.load(Ordering::Relaxed) - usize::from(!was_direct);
         shard.count.store(count, Ordering::Relaxed);
-        let sparse = table.lines() > 2 && count * 8 < table.places();
+        let sparse = table.lines() > 2 && count * 4 < table.places();
         if sparse {
             self.replace::<C>(shard, table, table.lines() / 2);
         }
