@@ -9,7 +9,7 @@
 //!
 //! Somebody looks on, who sleeps until there is something new to see, and tells whether that is so.
 
-use noonmark_stm::{Global, Host, Interrupted, Reads, TVar, Threads, Tx, World, atomically, view};
+use noonmark_stm::{Global, Host, Interrupted, Reads, TVar, Threads, Tx, atomically, view};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -123,8 +123,6 @@ fn main() {
     for (seat, meals) in meals.iter().enumerate() {
         println!("philosopher {seat} has had {meals} meals");
     }
-    let counted = <Global>::memory().statistics();
-    println!("{} times somebody slept until a fork or a turn was free", counted.sleeps);
     println!(
         "{looks} times somebody saw something new: each fork was where it belonged, and neighbours had eaten alike"
     );
