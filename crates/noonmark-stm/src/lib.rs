@@ -21,6 +21,8 @@
 //!
 //! # Reading order
 //!
+//! The examples before all: `philosophers`, `bank_audit` and `ordered_index`, in `examples/`. Then
+//!
 //! 1. [`atomically`] and its kin, and what may be done inside (`world.rs`, which also says what a [`World`] is).
 //! 2. `plain.rs`, `var.rs`: values as words, and the variable that holds them.
 //! 3. `transaction.rs`: handles and lifetimes; `retry` and `or_else`.

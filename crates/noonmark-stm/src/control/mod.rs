@@ -79,17 +79,22 @@ pub enum Ending {
 
 /// A concurrency control. Sealed; there are these:
 ///
-/// | control | file | opaque | starvation-free | the clock is advanced |
-/// |---|---|---|---|---|
-/// | [`Dctl`](crate::Dctl) | `dctl.rs` (Algorithm 3) | yes | no | by an attempt that meets a conflict |
-/// | [`Dcotl`](crate::Dcotl) | `dcotl.rs` (Algorithm 4) | yes | no | by an attempt that meets a conflict reading |
-/// | [`DctlSf`](crate::DctlSf) | `dctl_sf.rs` (§5) | yes | yes | as `Dctl` |
-/// | [`DcotlSf`](crate::DcotlSf) | `dcotl_sf.rs` (§5) | yes | yes | as `Dcotl` |
-/// | [`Tl2Gv4`](crate::Tl2Gv4) | `tl2.rs` | yes | no | by a commit that writes, or by one at the same time |
-/// | [`Tl2Gv5`](crate::Tl2Gv5) | `tl2.rs` | yes | no | by an attempt that meets a value of the next time |
-/// | [`TinyStm`](crate::TinyStm) | `tinystm.rs` | yes | no | by a commit that writes |
-/// | [`TwoPlSf`](crate::TwoPlSf) | `two_pl_sf.rs` | yes | yes | by a transaction that meets its first conflict |
-/// | [`TicToc`](crate::TicToc) | `tictoc.rs` | **no**: for [`TFixed`](crate::TFixed) only | no | there is none |
+/// | control | source | opaque | starvation-free | the clock is advanced | a read writes, for others to see | an undone write is left with |
+/// |---|---|---|---|---|---|---|
+/// | [`Dctl`](crate::Dctl) | §3.1, Algorithms 1 to 3; `dctl.rs` | yes | no | by an attempt that a conflict ends, if the clock is not yet past what was in its way | nothing | the clock's time |
+/// | [`Dcotl`](crate::Dcotl) | §3.2, Algorithms 1, 2 and 4; `dcotl.rs` | yes | no | as `Dctl`, but for a conflict that a write met: that one advances nothing | nothing | the clock's time |
+/// | [`DctlSf`](crate::DctlSf) | §5, Algorithms 1 to 3 and 5; `dctl_sf.rs` | yes | yes: irrevocable after `K` failed attempts | as `Dctl` | nothing; while irrevocable, a bit of the lock word | the clock's time |
+/// | [`DcotlSf`](crate::DcotlSf), the default | §5, Algorithms 1, 2, 4 and 5; `dcotl_sf.rs` | yes | yes: as `DctlSf` | as `Dcotl` | as `DctlSf` | the clock's time |
+/// | [`Tl2Gv4`](crate::Tl2Gv4) | §2, §7; DISC 2006; `tl2.rs` | yes | no | by a transaction that has locked something: before its validation, and if it is undone for each lock; or by another one at the same moment | nothing | a new time of the clock |
+/// | [`Tl2Gv5`](crate::Tl2Gv5) | §2, §7; `tl2.rs` | yes | no | by an attempt that a newer value ends, to that value's time; also if its own thread has written it | nothing | the clock's next time |
+/// | [`TinyStm`](crate::TinyStm) | §2, §7; PPoPP 2008, TPDS 2010; `tinystm.rs` | yes | no | by a transaction that has locked something: before its validation, by one; and when it is undone, if a lock has the clock's present time | nothing | the time after the one before |
+/// | [`TwoPlSf`](crate::TwoPlSf) | §2, §7; PPoPP 2023; `two_pl_sf.rs` | yes | yes: the older goes first | by a transaction that finds somebody else in its way, once until it is over: it draws its age | a bit of the read indicator, in a view too, and takes it off when it ends | the version from before |
+/// | [`TicToc`](crate::TicToc) | §2, §7; SIGMOD 2016; `tictoc.rs` | **no**: for [`TFixed`](crate::TFixed) only | no | there is none | nothing; when it is validated, a later end of the validity, if need be | a new version, valid from just after the last read of the one before |
+///
+/// (Sections and algorithms are the paper's.) All write in place, under a lock, and keep an undo log. `K` is
+/// [`Settings::attempts_max`](crate::Settings::attempts_max). The transactions of one thread alone advance the clock
+/// under `Tl2Gv4` and `TinyStm` when they write, under `Tl2Gv5` when they meet what the same thread has just written, and under
+/// the others never. What it shows is [`Statistics::clock`](crate::Statistics::clock).
 pub trait Control: Sized + Send + Sync + 'static {
     /// Its name, as the paper writes it.
     const NAME: &'static str;
