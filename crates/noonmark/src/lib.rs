@@ -55,7 +55,8 @@
 //!   [`update`](Transaction::update) and [`write`](Transaction::write), [`insert`](Transaction::insert),
 //!   [`upsert`](Transaction::upsert) and [`delete`](Transaction::delete), [`range`](Transaction::range) and
 //!   [`range_by`](Transaction::range_by); [`get_many`](Transaction::get_many) and
-//!   [`update_many`](Transaction::update_many) for keys that are known together; [`add`](Transaction::add),
+//!   [`update_many`](Transaction::update_many) for keys that are known together, and
+//!   [`look_up`](Transaction::look_up) if they are touched in parts; [`add`](Transaction::add),
 //!   [`min`](Transaction::min), [`max`](Transaction::max), [`append`](Transaction::append) and
 //!   [`apply`](Transaction::apply), which change a row without reading it.
 //! - [`Abort`] is the error of every operation, and explains itself. [`Session::try_transact`] takes closures with
