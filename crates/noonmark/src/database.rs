@@ -214,7 +214,8 @@ pub enum SchemaError {
     /// The database is in logical order, which the protocol cannot keep. Make all tables before the
     /// first transaction, or choose [`Order::Momentary`] when building the database.
     #[error(
-        "table {0:?}: the database is in logical order since its first transaction, and {1} keeps no read times"
+        "table {0:?}: the database commits in logical order (as its tables had it at the first transaction, or as it \
+         was built), and {1} keeps no read times"
     )]
     WrongOrder(String, Protocol),
     /// A table has at most eight secondary indexes.

@@ -363,6 +363,10 @@ macro_rules! column_group {
 }
 
 /// What a table holds under each key: one [`Group`], or a tuple of up to eight.
+///
+/// A tuple is several groups, each with a timestamp of its own: a row of `(i64, i64)` has two. What takes one group,
+/// as [`Transaction::add`](crate::Transaction::add) does, is given [`Table::group`](crate::Table::group) of such a
+/// table. Columns that belong together are one struct, made with [`column_group!`](crate::column_group).
 pub trait Row: Sized + 'static {
     /// The sizes of its groups.
     const SIZES: &'static [Size];

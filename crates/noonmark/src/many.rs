@@ -144,11 +144,7 @@ impl<K: Key> KnownKeys<K> for FoundSlice<'_, K> {}
 /// Looks up at most [`BATCH`] keys, stage by stage, and prefetches the cells of these groups in the
 /// records that are found. `None` where there is none, which is not noted.
 #[inline]
-pub(crate) fn look_up<K: Key>(
-    table: &TableCore,
-    keys: &[K],
-    groups: Range<usize>,
-) -> [Option<RecordPtr>; BATCH] {
+fn look_up<K: Key>(table: &TableCore, keys: &[K], groups: Range<usize>) -> [Option<RecordPtr>; BATCH] {
     let mut found = [None; BATCH];
     let soon = |record| prefetch_groups(record, &table.layout, &groups);
     let wanted = &mut found[..keys.len().min(BATCH)];
@@ -167,6 +163,23 @@ pub(crate) fn look_up<K: Key>(
         }
     }
     found
+}
+
+/// What is under one batch of keys, of which the first is number `first` of all: taken from what the transaction
+/// has found, or else looked up and left in `room`.
+#[inline(always)]
+pub(crate) fn found_in<'f, K: Key>(
+    known: Option<&'f [Option<RecordPtr>]>,
+    first: usize,
+    table: &TableCore,
+    keys: &[K],
+    groups: Range<usize>,
+    room: &'f mut Option<[Option<RecordPtr>; BATCH]>,
+) -> &'f [Option<RecordPtr>] {
+    match known {
+        Some(known) => &known[first..first + keys.len()],
+        None => &room.insert(look_up(table, keys, groups))[..keys.len()],
+    }
 }
 
 /// Begins to bring the cells of these groups into the cache.

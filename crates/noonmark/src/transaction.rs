@@ -5,7 +5,7 @@ use crate::commit::Commit;
 use crate::context::Context;
 use crate::group::{Group, Row};
 use crate::key::{AsKey, Key, KeyBytes};
-use crate::many::{BATCH, FoundRows, KnownKeys, look_up};
+use crate::many::{BATCH, FoundRows, KnownKeys, found_in};
 use crate::operations::is_changed_in_place;
 use crate::protocol::with_protocol;
 use crate::scan::{Scan, SecondaryScan};
@@ -90,6 +90,9 @@ impl<'s, H: Host> Transaction<'s, H> {
     }
 
     /// Changes the value under a key that must be there: reads it and writes what `change` makes of it.
+    ///
+    /// `change` must not panic, or the panic must leave the transaction, which is rolled back then. Who catches it
+    /// inside the transaction and commits may commit a value that was changed in part.
     ///
     /// # Errors
     /// An [`Abort`] of kind [`Missing`](AbortKind::Missing) if it is not there.
@@ -207,14 +210,8 @@ impl<'s, H: Host> Transaction<'s, H> {
         let known = keys.found(table, self.context.txn);
         for (batch, keys) in keys.keys().chunks(BATCH).enumerate() {
             let first = batch * BATCH;
-            let looked_up;
-            let found = match known {
-                Some(known) => &known[first..first + keys.len()],
-                None => {
-                    looked_up = look_up(core, keys, target.groups());
-                    &looked_up[..keys.len()]
-                }
-            };
+            let mut room = None;
+            let found = found_in(known, first, core, keys, target.groups(), &mut room);
             for ((index, key), &found) in keys.iter().enumerate().zip(found) {
                 let value = key.with_bytes(|key| {
                     let found = found.or_else(|| self.context.find_again(table, key));
@@ -256,7 +253,7 @@ impl<'s, H: Host> Transaction<'s, H> {
     }
 
     /// Changes the values under keys that are known together, in their order, as
-    /// [`Transaction::update`] does, looked up together as by [`Transaction::get_many`].
+    /// [`Transaction::update`] does (panics included), looked up together as by [`Transaction::get_many`].
     ///
     /// # Errors
     /// An [`Abort`] of kind [`Missing`](AbortKind::Missing) if one of them is not there.
@@ -274,14 +271,8 @@ impl<'s, H: Host> Transaction<'s, H> {
         let known = keys.found(table, self.context.txn);
         for (batch, keys) in keys.keys().chunks(BATCH).enumerate() {
             let first = batch * BATCH;
-            let looked_up;
-            let found = match known {
-                Some(known) => &known[first..first + keys.len()],
-                None => {
-                    looked_up = look_up(core, keys, groups.clone());
-                    &looked_up[..keys.len()]
-                }
-            };
+            let mut room = None;
+            let found = found_in(known, first, core, keys, groups.clone(), &mut room);
             for ((index, key), &found) in keys.iter().enumerate().zip(found) {
                 let change = |value: &mut T::Value| change(first + index, value);
                 key.with_bytes(|key| {
@@ -458,7 +449,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         if self.context.update_at_commit(table, key.as_slice(), group, update, payload)? {
             Ok(())
         } else {
-            Err(self.context.missing(TableRef::new(target.core()), key.as_slice()))
+            Err(self.context.missing(table, key.as_slice()))
         }
     }
 
