@@ -105,6 +105,15 @@ pub enum Access {
     MultiGet,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RowHint {
+    /// As a program that knows its tables would
+    #[default]
+    Yes,
+    /// They grow from nothing
+    No,
+}
+
 /// What is run by options of its own.
 #[derive(Debug, Subcommand)]
 pub enum Special {
@@ -148,6 +157,10 @@ pub struct Bench {
     #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
     pub access: Vec<Access>,
 
+    /// Whether tables are told how many rows to expect, so that room for them is there from the start
+    #[arg(long, value_enum, value_name = "YES|NO", default_value_t = RowHint::Yes)]
+    pub row_hint: RowHint,
+
     /// Worker threads; a run for each count [default: all cores]
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Vec<u16>,
@@ -165,7 +178,7 @@ pub struct Bench {
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,
 
-    /// Rows to load [default: the workload's own]
+    /// Rows to load; wins over recordcount in a file of properties [default: the workload's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub rows: Option<u64>,
 

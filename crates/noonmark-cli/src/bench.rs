@@ -33,15 +33,18 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
     for file in [&html, &json, &args.history].into_iter().flatten() {
         output::can_write(file)?;
     }
+    let paced = tour && args.seconds.is_none();
     if tour {
+        let length = match args.seconds {
+            None => "at most two minutes".into(),
+            Some(seconds) => format!("{seconds} s each"),
+        };
         let _ = writeln!(
             io::stderr(),
-            "A tour of {} runs, at most two minutes. For one workload at length: noonmark bench --help\n",
+            "A tour of {} runs, {length}. For one workload at length: noonmark bench --help\n",
             specs.len()
         );
     }
-
-    let paced = tour && args.seconds.is_none();
     let (reports, failure) = race(&mut specs, paced, &mut single::run);
     conclude(&reports, failure, json.as_deref(), html.as_deref())
 }

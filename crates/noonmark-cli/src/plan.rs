@@ -8,7 +8,7 @@
 //! Mixes that cannot mean anything are refused here, before anything is loaded; what only the workload can
 //! know (a preset it has not got, an index its scans cannot use) is refused by the workload.
 
-use crate::args::{Access, Bench, Groups, Index, Updates, Workload};
+use crate::args::{Access, Bench, Groups, Index, RowHint, Updates, Workload};
 use crate::error::Failure;
 use crate::live::Contestant;
 use crate::{machine, output};
@@ -36,6 +36,7 @@ pub struct RunSpec {
     pub index: Option<Index>,
     pub updates: Updates,
     pub access: Access,
+    pub row_hint: bool,
     pub threads: usize,
     /// With a limit of transactions and none of time: a guess, for the display.
     pub seconds: f64,
@@ -113,6 +114,7 @@ pub fn runs(workload: Workload, args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         index: args.index,
         updates: Updates::Plain,
         access: Access::OneByOne,
+        row_hint: args.row_hint == RowHint::Yes,
         threads: 1,
         seconds,
         timed: args.seconds.is_some() || args.transactions.is_none(),
@@ -264,6 +266,9 @@ fn core(workload: Workload, args: &Bench) -> Result<Option<CoreSpec>, Failure> {
         properties.read(&text).map_err(|e| Failure::run(format!("{name}: {e}")))?;
     }
     for (name, value) in &args.property {
+        if name == "recordcount" && args.rows.is_some() {
+            return Err(Failure::usage("--rows and -p recordcount both say how many rows to load: give one"));
+        }
         properties.set(name, value);
     }
     let (core, warnings) =
@@ -338,6 +343,7 @@ mod tests {
             "noonmark bench bank -p recordcount=1",
             "noonmark bench ycsb --preset sundial -p recordcount=1",
             "noonmark bench ycsb -p recordcount=many",
+            "noonmark bench ycsb -p recordcount=10 --rows 20",
             "noonmark bench bank --no-page",
         ] {
             assert!(matches!(planned(line), Err(Failure::Usage(_))), "{line}");

@@ -64,6 +64,7 @@ fn translated(run: &RunSpec) -> Result<Spec, Failure> {
             Access::OneByOne => KeyAccess::OneByOne,
             Access::MultiGet => KeyAccess::MultiGet,
         },
+        row_hint: run.row_hint,
         seed: run.seed,
         count_allocations: run.allocations,
         history: run.history.clone(),

@@ -9,7 +9,7 @@
 //! of the time over what is left of the runs, less what loading has cost so far. They are set anew for each
 //! contest and equal within it. On a very slow machine the measurements get short, never the list of runs.
 
-use crate::args::{Access, Bench, Groups, Updates, Workload};
+use crate::args::{Access, Bench, Groups, RowHint, Updates, Workload};
 use crate::error::Failure;
 use crate::machine;
 use crate::plan::{self, RunSpec};
@@ -64,6 +64,7 @@ pub fn runs(args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         index: None,
         updates: Updates::Plain,
         access: Access::OneByOne,
+        row_hint: true,
         threads: 1,
         seconds: args.seconds.unwrap_or(SECONDS_MAX),
         timed: true,
@@ -120,6 +121,7 @@ fn refuse_what_needs_a_workload(args: &Bench) -> Result<(), Failure> {
         ("--index", args.index.is_some()),
         ("--updates", !args.updates.is_empty()),
         ("--access", !args.access.is_empty()),
+        ("--row-hint", args.row_hint == RowHint::No),
         ("--rows", args.rows.is_some()),
         ("--theta", !args.theta.is_empty()),
         ("--warehouses", !args.warehouses.is_empty()),

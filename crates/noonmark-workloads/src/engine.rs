@@ -26,6 +26,8 @@ pub struct EngineStore {
     protocols: Arc<[Protocol]>,
     /// Tables made so far: says whose turn it is.
     tables: Arc<AtomicUsize>,
+    /// Whether they are told how many rows to expect.
+    row_hint: bool,
 }
 
 impl EngineStore {
@@ -38,7 +40,12 @@ impl EngineStore {
 
     /// A database that is there already.
     pub fn of(db: Database, protocols: &[Protocol]) -> Self {
-        EngineStore { db, protocols: protocols.into(), tables: Arc::default() }
+        EngineStore { db, protocols: protocols.into(), tables: Arc::default(), row_hint: true }
+    }
+
+    /// The same; whether its tables are told how many rows to expect, as they are unless told otherwise.
+    pub fn row_hint(self, row_hint: bool) -> Self {
+        EngineStore { row_hint, ..self }
     }
 
     /// The database.
@@ -147,11 +154,12 @@ impl Store for EngineStore {
         let Some(&protocol) = self.protocols.get(turn) else {
             return Err(StoreError::Table { name: spec.name.clone(), reason: "it has no protocol".into() });
         };
+        let expected_rows = if self.row_hint { spec.expected_rows } else { 0 };
         let options = TableOptions::new()
             .protocol(protocol)
             .index(spec.index)
             .granularity(spec.granularity)
-            .expected_rows(usize::try_from(spec.expected_rows).unwrap_or(usize::MAX));
+            .expected_rows(usize::try_from(expected_rows).unwrap_or(usize::MAX));
         let table = self.db.create_table(&spec.name, options);
         table.map_err(|error| table_error(&spec.name, &error))
     }

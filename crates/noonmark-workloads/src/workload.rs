@@ -19,7 +19,7 @@ pub enum RunError {
     #[error("{0}")]
     Setting(String),
     /// The rows would not fit. Use fewer rows.
-    #[error("loading needs about {} of memory, {} are available: use fewer rows", human_bytes(*.needed_bytes), human_bytes(*.available_bytes))]
+    #[error("loading needs about {} of memory, {} are available: use fewer rows or warehouses", human_bytes(*.needed_bytes), human_bytes(*.available_bytes))]
     Memory {
         /// What the rows are estimated to take.
         needed_bytes: u64,

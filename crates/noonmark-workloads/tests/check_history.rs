@@ -167,7 +167,7 @@ fn what_is_no_operation_is_told_with_its_column() {
     for (from, to, expected) in [
         (r#""index":0,"#, "", "missing field `index`"),
         ("invoke", "nemesis", "unknown variant `nemesis`"),
-        (r#""process":0"#, r#""process":"nemesis""#, "invalid type: string \"nemesis\""),
+        (r#""process":0"#, r#""process":"p0""#, "invalid type: string \"p0\""),
         (r#""time":1"#, r#""time":-1"#, "invalid value: integer `-1`"),
         ("}", "} {", "trailing characters"),
         ("txn", "\\ud800", "unexpected end of hex escape"),
@@ -175,6 +175,11 @@ fn what_is_no_operation_is_told_with_its_column() {
         let error = error(&whole.replace(from, to));
         assert!(error.contains(expected), "{error}");
     }
+    // What Jepsen writes of what it did to the system is no transaction.
+    let done =
+        r#"{"index":0,"type":"info","process":"nemesis","time":1,"f":"start-partition","value":["n1","n2"]}"#;
+    let history = read(&lines(&[done.into(), line(1, "invoke", 0, 2, "[]"), line(2, "ok", 0, 3, "[]")]));
+    assert_eq!(history.expect("a history").transactions().len(), 1);
     let not_text = History::read(&b"{\"index\":0,\"type\":\"\xff\"}"[..]);
     assert!(matches!(not_text, Err(HistoryError::Malformed { line: 1, .. })));
     let deep = "[".repeat(100_000);

@@ -15,6 +15,10 @@
 //! most that was resident in the last four fifths is more than 10 % above the most in the first fifth, 8 MiB, and
 //! what waited to be freed at most: what the allocator is still learning to reuse is allowed for.
 //!
+//! `scripts/soak` has the system's allocator keep one arena for all threads. With an arena for each, what a thread
+//! has allocated lies in its own, and each of them grows until it has room for the rows that its thread had inserted when
+//! it was ahead of the others: up to all rows in each (docs/memory.md).
+//!
 //! Resident memory is read from /proc, so this wants Linux.
 
 #![allow(clippy::disallowed_methods, reason = "an endurance run lives by the system's clock")]
@@ -43,6 +47,19 @@ const SETTLING_ROUNDS: u64 = 1000;
 /// Bytes that the program has allocated and not freed.
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 
+/// The most that these have been since somebody looked.
+static LIVE_BYTES_MOST: AtomicI64 = AtomicI64::new(0);
+
+/// Counts what is to be allocated.
+fn count(bytes: usize) {
+    // Relaxed here and below: counts, and nothing hangs on their order.
+    let live = LIVE_BYTES.fetch_add(bytes as i64, Ordering::Relaxed) + bytes as i64;
+    // Seldom more than there has been: looking is cheaper than storing.
+    if live > LIVE_BYTES_MOST.load(Ordering::Relaxed) {
+        LIVE_BYTES_MOST.fetch_max(live, Ordering::Relaxed);
+    }
+}
+
 struct Counting;
 
 #[global_allocator]
@@ -52,14 +69,13 @@ static ALLOCATOR: Counting = Counting;
 // the others); counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Relaxed here and below: a count, and nothing hangs on its order.
-        LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        count(layout.size());
         // SAFETY: as promised by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        count(layout.size());
         // SAFETY: as promised by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
@@ -75,17 +91,28 @@ unsafe impl GlobalAlloc for Counting {
 #[derive(Clone, Copy, Default)]
 struct Memory {
     live: u64,
+    /// The most that was live since the look before.
+    live_most: u64,
     resident: u64,
 }
 
 impl Memory {
     fn now() -> Result<Memory, Box<dyn Error + Send + Sync>> {
-        let live = LIVE_BYTES.load(Ordering::Relaxed).max(0) as u64;
-        Ok(Memory { live, resident: resident_bytes()? })
+        let live = LIVE_BYTES.load(Ordering::Relaxed);
+        let live_most = LIVE_BYTES_MOST.swap(live, Ordering::Relaxed);
+        Ok(Memory {
+            live: live.max(0) as u64,
+            live_most: live_most.max(0) as u64,
+            resident: resident_bytes()?,
+        })
     }
 
     fn most(self, other: Memory) -> Memory {
-        Memory { live: self.live.max(other.live), resident: self.resident.max(other.resident) }
+        Memory {
+            live: self.live.max(other.live),
+            live_most: self.live_most.max(other.live_most),
+            resident: self.resident.max(other.resident),
+        }
     }
 }
 
@@ -237,7 +264,8 @@ fn settle(db: &Database, rounds: u64) -> Result<Memory, Box<dyn Error + Send + S
 }
 
 fn tell(rounds: u64, memory: Memory) {
-    println!("{rounds:>14} {:>14.1} {:>13.1}", mib(memory.live), mib(memory.resident));
+    let Memory { live, live_most, resident } = memory;
+    println!("{rounds:>14} {:>14.1} {:>14.1} {:>13.1}", mib(live), mib(live_most), mib(resident));
 }
 
 fn soak(minutes: f64) -> Result<bool, Box<dyn Error + Send + Sync>> {
@@ -263,7 +291,7 @@ fn soak(minutes: f64) -> Result<bool, Box<dyn Error + Send + Sync>> {
         workers.push(Box::new(RowWorker { rows: rows.clone(), thread, random, keys }));
     }
     let length = Duration::from_secs_f64(minutes * 60.0);
-    println!("{:>14} {:>14} {:>13}", "rounds", "allocated MiB", "resident MiB");
+    println!("{:>14} {:>14} {:>14} {:>13}", "rounds", "allocated MiB", "at most MiB", "resident MiB");
     let mut rounds = 0;
     let first_most = run(&db, &mut workers, &mut rounds, length / 5)?;
     let first = settle(&db, rounds)?;
@@ -283,7 +311,7 @@ fn soak(minutes: f64) -> Result<bool, Box<dyn Error + Send + Sync>> {
     let rest = told("rows and all the rest", first_rest, later_rest, first_rest + SETTLED_SLACK_BYTES);
     let entries_bytes = WAITING * ORDERED_ENTRY_BYTES + ROWS * HASHED_ENTRY_BYTES;
     let indexes = told("indexes", first_indexes, later_indexes, entries_bytes);
-    let waited = later_most.live.saturating_sub(later.live);
+    let waited = later_most.live_most.saturating_sub(later.live);
     let allowed = first_most.resident + first_most.resident / 10 + RESIDENT_SLACK_BYTES + waited;
     let resident = told("resident, at most", first_most.resident, later_most.resident, allowed);
     Ok(rest && indexes && resident)

@@ -25,7 +25,7 @@
 //! Invariants, which [`History`] holds and the reader reports a breach of with its line:
 //!
 //! - a process has at most one open transaction; each completion follows its own `invoke` and
-//!   lists the same micro-operations, with the reads filled in;
+//!   lists the same micro-operations, with the reads filled in; lines of the process `"nemesis"` are passed over;
 //! - `index` rises from line to line; `time` never falls within a process;
 //! - no two appends put the same value in the same list.
 //!

@@ -123,7 +123,8 @@ fn plural(model: Model) -> &'static str {
     }
 }
 
-/// The operations of a file, one at a time, each with its line from 1. Blank lines are skipped.
+/// The operations of a file, one at a time, each with its line from 1. Blank lines are skipped, and those of
+/// the process `nemesis`.
 /// After an error it ends.
 #[derive(Debug)]
 pub struct HistoryReader<R> {
@@ -154,11 +155,22 @@ impl<R: BufRead> HistoryReader<R> {
             if self.buffer.trim_ascii().is_empty() {
                 continue;
             }
-            let operation = serde_json::from_slice(self.buffer.trim_ascii_end())
-                .map_err(|error| malformed(line, &error))?;
-            return Ok(Some((line, operation)));
+            match serde_json::from_slice(self.buffer.trim_ascii_end()) {
+                Ok(operation) => return Ok(Some((line, operation))),
+                Err(_) if is_of_the_nemesis(&self.buffer) => {}
+                Err(error) => return Err(malformed(line, &error)),
+            }
         }
     }
+}
+
+/// Whether the line tells what was done to the system under test, as Jepsen writes it among the transactions.
+fn is_of_the_nemesis(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Whose {
+        process: String,
+    }
+    serde_json::from_slice(line).is_ok_and(|Whose { process }| process == "nemesis")
 }
 
 /// The parser saw one line only, so its own line number means nothing to the reader.

@@ -46,7 +46,7 @@ pub struct RunReport {
     pub protocol: String,
     /// `coarse` (a timestamp per row) or `fine` (one per column group).
     pub groups: String,
-    /// `hash` or `ordered`.
+    /// `hash`, `ordered`, or `hash and ordered` where tables of both kinds take part.
     pub index: String,
     /// `plain` (read, then write) or `commit-time`.
     pub updates: String,

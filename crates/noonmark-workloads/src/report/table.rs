@@ -91,7 +91,7 @@ fn figures(section: &Section<'_>) -> Vec<Figure> {
             None => "-".into(),
         }),
         ("aborts".into(), |_, run| share(run.abort_share())),
-        ("p99".into(), |_, run| latency(run.latency_us.p99)),
+        ("p99.9".into(), |_, run| latency(run.latency_us.p999)),
     ];
     if section.tells(|run| run.clock_increments) {
         figures.push(("clock/s".into(), |_, run| {
@@ -176,7 +176,7 @@ mod tests {
                         groups: groups.into(),
                         threads: *threads,
                         committed_per_s: (p + 1) as f64 * 1000.0 * if groups == "fine" { 2.0 } else { 1.0 },
-                        latency_us: Latency { p99: 12.0, ..Latency::default() },
+                        latency_us: Latency { p999: 12.0, ..Latency::default() },
                         consistent: Some(true),
                         ..RunReport::default()
                     });

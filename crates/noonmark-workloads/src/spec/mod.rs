@@ -47,6 +47,8 @@ pub struct Spec {
     pub updates: Updates,
     /// How keys are handed over.
     pub access: Access,
+    /// Whether tables are told how many rows to expect. The baseline's do not ask.
+    pub row_hint: bool,
     /// Where all random numbers come from.
     pub seed: u64,
     /// Requests that each worker draws ahead; unless told otherwise some tens of thousands.
@@ -75,6 +77,7 @@ impl Spec {
             index: None,
             updates: Updates::Plain,
             access: Access::OneByOne,
+            row_hint: true,
             seed: 1,
             requests: None,
             count_allocations: false,
