@@ -15,10 +15,15 @@ use crate::{machine, output};
 use noonmark_workloads::spec::ProtocolChoice;
 use noonmark_workloads::workload::RunError;
 use noonmark_workloads::ycsb::{CoreSpec, Properties, core_properties};
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 
 /// The baseline's name among the protocols.
 pub const BASELINE: &str = "mutex";
+
+/// A file of properties is not longer than this.
+const PROPERTIES_BYTES_MAX: u64 = 1 << 20;
 
 /// Seconds measured, unless told otherwise.
 const SECONDS: f64 = 2.0;
@@ -261,8 +266,13 @@ fn core(workload: Workload, args: &Bench) -> Result<Option<CoreSpec>, Failure> {
     };
     if let Some(file) = &args.properties {
         let name = file.display();
-        let text = std::fs::read_to_string(file)
+        let mut text = String::new();
+        File::open(file)
+            .and_then(|file| file.take(PROPERTIES_BYTES_MAX + 1).read_to_string(&mut text))
             .map_err(|e| Failure::run(format!("cannot read the properties in {name}: {e}")))?;
+        if text.len() as u64 > PROPERTIES_BYTES_MAX {
+            return Err(Failure::run(format!("{name} is no file of properties: it is too long")));
+        }
         properties.read(&text).map_err(|e| Failure::run(format!("{name}: {e}")))?;
     }
     for (name, value) in &args.property {

@@ -50,7 +50,8 @@ pub enum AbortKind {
     /// The attempts of the [`Policy`](crate::Policy) are used up; the last conflict is told. Try again
     /// later, or allow more.
     Attempts,
-    /// The key is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), or the value than 4 GiB.
+    /// The key is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), or not as long as its type says that all are; or
+    /// the value is longer than 4 GiB.
     TooLong,
     /// The table belongs to another database than the transaction.
     ForeignTable,

@@ -44,11 +44,13 @@ impl<H: Host> Context<H> {
             self.roll_back();
             return Err(Abort::plain(AbortKind::Continued));
         }
+        // What is reclaimed at its end is so by transactions of their own.
+        let txn = self.txn;
         match self.try_commit() {
             Ok(time) => {
                 self.end();
                 self.statistics.commits += 1;
-                Ok(Commit { time, txn: self.txn })
+                Ok(Commit { time, txn })
             }
             Err(abort) => {
                 self.failed = true;
@@ -244,13 +246,23 @@ impl<H: Host> Context<H> {
         self.validate(time)?;
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);
-            let Some(word) = entry.seen() else { continue };
             let t = entry.table.get();
             let place = Place { table: entry.table, record: entry.record, at: entry.at };
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let seen = crate::protocol::Seen::at(word);
             let own = entry.hold().prev;
+            // Whose absent record has been reclaimed, or is about to be, no longer finds in the index what it has
+            // itself put in; and yet all that it has read may hold: at a time before, or if it wrote unread.
+            let now = cell.word.load_seq_cst();
+            let is_lost = match entry.seen() {
+                Some(seen) => self.order == Some(Order::Logical) && now != seen,
+                None => now.is_locked() && now.owner() != Some(self.txn),
+            };
+            if own.is_none() && is_lost {
+                return Err(self.gone(entry.table, entry.record, entry.cell));
+            }
+            let Some(word) = entry.seen() else { continue };
+            let seen = crate::protocol::Seen::at(word);
             with_protocol!(t.protocol, P => {
                 ask!(self.asker(), place, |me| P::validate(me, cell, seen, own, time), |refusal| {
                     return Err(self.refused(&entry, Some(refusal)));

@@ -79,7 +79,8 @@ impl Default for KeyBytes {
 /// Implemented for integers, `bool`, byte arrays, `Vec<u8>`, `String`, and tuples of up to six of
 /// these. To implement it for a type of your own, go through one of them.
 pub trait Key: Clone + std::fmt::Debug + 'static {
-    /// How many bytes every key of this type has, if all have the same number.
+    /// How many bytes every key of this type has, if all have the same number. A key that has another is not put in
+    /// ([`AbortKind::TooLong`](crate::AbortKind::TooLong)), and may be taken for one that it begins like.
     const FIXED_BYTES: Option<usize>;
 
     /// Adds the bytes of a key that stands alone.

@@ -8,7 +8,6 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
 use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
 use crate::index::{Inserted, Lookup, NodeStamp};
-use crate::key::KEY_BYTES_MAX;
 use crate::protocol::{Rules, with_protocol};
 use crate::record::{RecordPtr, as_bytes_mut};
 use crate::table::{TableCore, TableRef};
@@ -253,8 +252,8 @@ impl<H: Host> Context<H> {
     /// record that says so, and others may write it. The caller must read it.
     pub(crate) fn find_or_create(&mut self, table: TableRef, key: &[u8]) -> Result<(RecordPtr, bool), Stop> {
         let t = table.get();
-        if key.len() > KEY_BYTES_MAX {
-            return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, &key[..64])));
+        if !t.layout.fits_key(key) {
+            return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, &key[..key.len().min(64)])));
         }
         let epochs = &self.shared.epochs;
         // Allocated before a latch is taken: the system may take its time.

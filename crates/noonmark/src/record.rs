@@ -65,6 +65,8 @@ pub(crate) struct Layout {
     cells: Vec<usize>,
     /// Offset in words of the key.
     key_at: usize,
+    /// How long every key is, if they are all of one length: there is no room for more.
+    key_bytes: Option<usize>,
     /// Offset in words of the first word after the cells.
     end: usize,
 }
@@ -105,7 +107,7 @@ impl Layout {
         };
         let group_count = groups.len();
         let groups = std::array::from_fn(|index| groups[if index < group_count { index } else { 0 }]);
-        Layout { groups, group_count, cells, key_at, end }
+        Layout { groups, group_count, cells, key_at, key_bytes, end }
     }
 
     /// Where group number `index` lies, which must be one of the table's.
@@ -113,6 +115,12 @@ impl Layout {
     pub(crate) fn group(&self, index: usize) -> &GroupLayout {
         debug_assert!(index < self.group_count);
         &self.groups[index % GROUPS_MAX]
+    }
+
+    /// Whether a record of this table has room for the key.
+    #[inline(always)]
+    pub(crate) fn fits_key(&self, key: &[u8]) -> bool {
+        self.key_bytes.map_or(key.len() <= crate::key::KEY_BYTES_MAX, |bytes| key.len() == bytes)
     }
 
     pub(crate) fn groups(&self) -> &[GroupLayout] {

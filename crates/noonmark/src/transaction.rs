@@ -421,8 +421,8 @@ impl<'s, H: Host> Transaction<'s, H> {
     ///
     /// That such changes of different transactions commute is the caller's promise: they are applied
     /// in the order in which the transactions commit. The closure may hold only plain (`Copy`) values. It
-    /// runs while the row is locked and the transaction is past its commit point: it should be short, and
-    /// must not panic. If this transaction has read the group, or does so later, it becomes an ordinary
+    /// runs while the row is locked, just before the commit point: it should be short; a panic in it rolls the
+    /// transaction back. If this transaction has read the group, or does so later, it becomes an ordinary
     /// update.
     ///
     /// # Errors
@@ -445,6 +445,9 @@ impl<'s, H: Host> Transaction<'s, H> {
     ) -> Result<(), Abort> {
         self.context.check(target.core())?;
         let table = TableRef::new(target.core());
+        if payload.len() > u32::MAX as usize {
+            return Err(self.context.fail(AbortKind::TooLong, table, key.as_slice()));
+        }
         let group = target.groups().start;
         if self.context.update_at_commit(table, key.as_slice(), group, update, payload)? {
             Ok(())

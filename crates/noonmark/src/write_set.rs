@@ -389,6 +389,8 @@ impl WriteSet {
         bytes: usize,
         encode: impl FnOnce(&mut [u8]),
     ) {
+        // Appended to, a value can become longer than any that is given whole. (Before the commit point.)
+        assert!(bytes <= u32::MAX as usize, "a value would be longer than 4 GiB");
         let entry = &mut self.entries[index];
         entry.known |= 1 << group;
         entry.valued |= 1 << group;

@@ -113,6 +113,64 @@ fn a_reclaimed_row_is_inserted_after_those_who_saw_it_absent() {
     }
 }
 
+/// What a transaction has put in itself is there for it, also if the absent record that it was to fill has been
+/// reclaimed meanwhile: an error of its own that says otherwise is none that it may end with. (In logical order all
+/// that it has read holds at the time of the absent record.)
+#[test]
+fn what_one_has_put_in_is_not_lost_with_its_record() {
+    #[derive(Debug)]
+    enum Own {
+        Lost,
+        Abort(#[expect(dead_code, reason = "for its Debug")] noonmark::Abort),
+    }
+    impl From<noonmark::Abort> for Own {
+        fn from(abort: noonmark::Abort) -> Self {
+            Own::Abort(abort)
+        }
+    }
+    let mut reclaimed = 0;
+    for &protocol in Protocol::ALL {
+        for (index, rows) in [(IndexKind::Ordered, 0), (IndexKind::Hash, 0), (IndexKind::Hash, 1000)] {
+            for unread in [false, true] {
+                let db = alone(4).build().unwrap();
+                let options = TableOptions::new().protocol(protocol).index(index).expected_rows(rows);
+                let table: Table<u64, u64> = db.create_table("rows", options).unwrap();
+                let [mut mine, mut others] = std::array::from_fn(|_| db.session().unwrap());
+                for round in 0..1000 {
+                    others.transact(|tx| tx.insert(&table, round, 0)).unwrap();
+                    others.transact(|tx| tx.delete(&table, round)).unwrap();
+                    // So that in some rounds the epoch is one short of what reclaiming it takes.
+                    for step in 0..round % 97 {
+                        let key = 1000 + step / 2;
+                        if step % 2 == 0 {
+                            others.transact(|tx| tx.insert(&table, key, 0)).unwrap();
+                        } else {
+                            others.transact(|tx| tx.delete(&table, key)).unwrap();
+                        }
+                    }
+                    let mut attempts = 0;
+                    let answer = mine.try_transact(|tx| {
+                        attempts += 1;
+                        if unread {
+                            tx.upsert(&table, round, 7)?;
+                        } else {
+                            tx.insert(&table, round, 7)?;
+                        }
+                        if attempts == 1 {
+                            churn(&mut others, &table, 2000..2100);
+                        }
+                        tx.get(&table, round)?.map_or(Err(Own::Lost), Ok)
+                    });
+                    assert_eq!(answer.unwrap(), 7, "{protocol} {index:?} {rows} {unread}");
+                    reclaimed += u32::from(attempts > 1);
+                    mine.transact(|tx| tx.delete(&table, round)).unwrap();
+                }
+            }
+        }
+    }
+    assert!(reclaimed > 0, "no record was reclaimed in the midst of a transaction: this tests nothing");
+}
+
 fn table_of(db: &Database<Alone>, protocol: Protocol) -> Table<u64, u64> {
     db.create_table(protocol.name(), TableOptions::new().protocol(protocol)).unwrap()
 }
@@ -322,4 +380,58 @@ fn a_row_that_two_failed_to_insert_leaves_its_index() {
     churn(&mut c, &other, 0..5_000);
     churn(&mut b, &other, 0..5_000);
     assert_eq!(table.index_bytes(), empty_bytes);
+}
+
+/// A key of somebody's own type that is not as long as it says does no harm: a record has room for what was said.
+#[test]
+fn a_key_that_is_not_as_long_as_it_says_is_refused() {
+    #[derive(Clone, Debug)]
+    struct Liar(usize);
+    impl noonmark::Key for Liar {
+        const FIXED_BYTES: Option<usize> = Some(8);
+        fn write(&self, out: &mut noonmark::KeyBytes) {
+            out.push(&vec![7; self.0]);
+        }
+        fn read(bytes: &[u8]) -> Option<Self> {
+            Some(Liar(bytes.len()))
+        }
+    }
+    for index in [IndexKind::Hash, IndexKind::Ordered] {
+        for rows in [0, 1000] {
+            let db = Database::in_memory();
+            let options = TableOptions::new().index(index).expected_rows(rows);
+            let table: Table<Liar, u64> = db.create_table("liars", options).unwrap();
+            assert!(db.transact(|tx| tx.insert(&table, Liar(8), 1)).unwrap());
+            for bytes in [0, 7, 9, 4008] {
+                for replace in [false, true] {
+                    let refused = db.transact(|tx| match replace {
+                        true => tx.upsert(&table, Liar(bytes), 2).map(|_| ()),
+                        false => tx.insert(&table, Liar(bytes), 2).map(|_| ()),
+                    });
+                    assert_eq!(refused.unwrap_err().kind(), AbortKind::TooLong, "{bytes}");
+                }
+            }
+            assert_eq!(db.transact(|tx| tx.get(&table, Liar(8))).unwrap(), Some(1));
+        }
+    }
+}
+
+/// What a commit tells of itself is what it was, though it may have reclaimed rows of others at its end.
+#[test]
+fn a_commit_has_the_id_of_its_transaction() {
+    let db = Database::in_memory();
+    let table: Table<u64, u64> = db.table("rows").unwrap();
+    let mut session = db.session().unwrap();
+    for key in 0..500 {
+        for put in [true, false] {
+            let mut tx = session.begin();
+            let id = tx.id();
+            if put {
+                tx.insert(&table, key, 0).unwrap()
+            } else {
+                tx.delete(&table, key).unwrap()
+            };
+            assert_eq!(tx.commit().unwrap().txn, id);
+        }
+    }
 }
