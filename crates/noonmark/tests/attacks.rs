@@ -159,7 +159,7 @@ fn what_one_has_put_in_is_not_lost_with_its_record() {
                         if attempts == 1 {
                             churn(&mut others, &table, 2000..2100);
                         }
-                        tx.get(&table, round)?.map_or(Err(Own::Lost), Ok)
+                        tx.get(&table, round)?.ok_or(Own::Lost)
                     });
                     assert_eq!(answer.unwrap(), 7, "{protocol} {index:?} {rows} {unread}");
                     reclaimed += u32::from(attempts > 1);
