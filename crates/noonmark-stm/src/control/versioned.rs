@@ -21,7 +21,7 @@
 //! What it does not do: none of these is starvation-free, and none knows irrevocable transactions.
 
 use super::clock::Clock;
-use super::lock_word::{Held, Limit, Lock, LockWord};
+use super::lock_word::{Held, Limit, Lock, LockWord, Mark};
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
 use crate::log::Lent;
@@ -242,8 +242,8 @@ impl<R: Rival> Control for Versioned<R> {
                 _ if me.has_planted(Bug::UndoKeepsTime) => before,
                 _ => R::undo_time(me.shared(), before),
             };
-            Lock::release(held, time, me.slot, false);
-            if held.before.is_watched() && !me.has_planted(Bug::SkipWakes) {
+            Lock::release(held, time, me.slot, false, Mark::of(ending));
+            if held.before.is_watched() && !is_undone && !me.has_planted(Bug::SkipWakes) {
                 wake(held.lock.as_awaited());
             }
         }
@@ -257,10 +257,17 @@ impl<R: Rival> Control for Versioned<R> {
     }
 
     fn watch(me: &Desk<Self>, read: Lent<Lock>) -> bool {
-        let seen = read.load();
-        // What the attempt had locked itself was unchanged when it was undone, and has a new time since.
-        let is_unchanged = seen.is_older_than(me.local.limit.get()) || seen.is_left_by(me.slot);
-        is_unchanged && read.watch(seen)
+        loop {
+            let seen = read.load();
+            // What the attempt had locked itself was unchanged when it was undone, and has a new time since.
+            if !(seen.is_older_than(me.local.limit.get()) || seen.is_left_by(me.slot)) {
+                return false;
+            }
+            // What came between may be another's mark, and no change.
+            if read.watch(seen) {
+                return true;
+            }
+        }
     }
 
     fn time(shared: &Clock) -> u64 {
