@@ -25,6 +25,8 @@ mod loom_tests;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod plays;
 #[cfg(all(test, not(loom), not(shuttle)))]
+mod scripts;
+#[cfg(all(test, not(loom), not(shuttle)))]
 mod starving;
 pub mod tictoc;
 pub mod tinystm;

@@ -117,6 +117,19 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     assert!(by_dctl(|it| it.threads = 121).contains("threads must be"));
     assert!(by_dctl(|it| it.length = Length::seconds(f64::NAN)).contains("seconds"));
     assert!(by_dctl(|it| it.structure = Structure::Fixed).contains("does not run on"));
+    assert!(by_dctl(|it| it.history = Some("h.jsonl".into())).contains("append"));
+    let recorded = |it: &mut Settings| {
+        (it.preset, it.structure, it.updates_percent) = (Preset::Append, Structure::Variables, 100);
+    };
+    let by_dctl_recorded = |change: fn(&mut Settings)| {
+        let mut settings = small(Preset::Append, Structure::Variables, 100, 2);
+        change(&mut settings);
+        settings.check().unwrap_err().to_string()
+    };
+    assert!(by_dctl_recorded(|it| it.length = Length::seconds(1.0)).contains("transactions"));
+    assert!(by_dctl_recorded(|it| it.length.seconds = Some(1.0)).contains("seconds"));
+    assert!(by_dctl_recorded(|it| it.updates_percent = 10).contains("100"));
+    assert!(refused(Contender::Plain, recorded).contains("judged"));
     assert!(by_dctl(|it| (it.preset, it.structure) = (Preset::Disjoint, Structure::Records)).contains("100"));
     assert!(
         by_dctl(|it| (it.preset, it.structure) = (Preset::SixteenReads, Structure::Fixed))
