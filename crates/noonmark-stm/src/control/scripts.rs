@@ -7,7 +7,7 @@
 //! 0, 7, ...        it was read
 //! locked, newer    another's lock, or a value from after it began, which it met (and so its attempt ends, and is undone)
 //! changed          something that it had read had changed when it was to commit (the same)
-//! waits            it is to be asked again
+//! waits            it is to be asked again, which is done before the next step of the same transaction
 //! -                its attempt has ended before, or is still under way and need not begin
 //! ```
 //!
@@ -37,6 +37,8 @@ struct Stage<C: Control> {
     desks: Vec<Desk<C>>,
     /// Whether an attempt is under way there.
     is_open: Vec<bool>,
+    /// The step that was last told to wait.
+    awaited: Vec<Option<String>>,
 }
 
 impl<C: Control> Stage<C> {
@@ -53,10 +55,24 @@ impl<C: Control> Stage<C> {
             epochs: Epochs::new(1),
             desks: (0..4).map(|slot| Desk::new(SlotId::new(slot).unwrap(), common.clone())).collect(),
             is_open: vec![false; 4],
+            awaited: vec![None; 4],
         }
     }
 
     fn answer(&mut self, step: &str) -> String {
+        let slot = step[..1].parse::<usize>().expect("a slot");
+        if let Some(awaited) = self.awaited[slot].take()
+            && awaited != step
+        {
+            let answer = self.ask(&awaited);
+            if !self.is_open[slot] || self.awaited[slot].is_some() {
+                return answer;
+            }
+        }
+        self.ask(step)
+    }
+
+    fn ask(&mut self, step: &str) -> String {
         let words: Vec<&str> = step.split_whitespace().collect();
         let slot: usize = words[0].parse().expect("a slot");
         let desk = &self.desks[slot];
@@ -95,7 +111,10 @@ impl<C: Control> Stage<C> {
         };
         match answer {
             Step::Ready(answer) => answer,
-            Step::Busy(_) | Step::Wait(..) => "waits".into(),
+            Step::Busy(_) | Step::Wait(..) => {
+                self.awaited[slot] = Some(step.into());
+                "waits".into()
+            }
             Step::Abort(conflict) => {
                 self.end(slot, Ending::Restart(conflict));
                 match conflict {
@@ -206,7 +225,7 @@ fn first_scenario() {
          1 reads a  | 0       | 0       | 0       | 0       | 0       | 0       | 0
          2 writes a | .       | .       | .       | .       | .       | waits   | .
          2 writes b | .       | .       | .       | .       | .       | waits   | .
-         2 commits  | .       | .       | .       | .       | .       | .       | .
+         2 commits  | .       | .       | .       | .       | .       | waits   | .
          1 reads b  | newer   | newer   | newer   | newer   | newer   | 0       | 2
          1 commits  | -       | -       | -       | -       | -       | .       | changed
          clock      | 2       | 2       | 2       | 2       | 2       | 2       | 1",
@@ -266,7 +285,8 @@ fn second_scenario() {
     );
 }
 
-/// §4.3: each reads one, and then writes what the other has read. Not both commit.
+/// §4.3: each reads one, and then writes what the other has read. Not both commit. (TL2-GV4 and TinySTM let the first commit without
+/// looking at what it has read, as nobody has committed since it began.)
 #[test]
 fn third_scenario() {
     script(
@@ -294,10 +314,10 @@ fn third_scenario() {
          1 writes b | .       | .       | .       | .       | .       | waits   | .
          2 writes a | .       | .       | .       | .       | .       | locked  | .
          1 writes b | .       | .       | .       | .       | .       | .       | .
-         1 commits  | changed | changed | changed | changed | changed | .       | changed
-         2 commits  | changed | changed | changed | changed | .       | -       | changed
-         a          | 0       | 0       | 0       | 0       | 2       | 0       | 0
-         b          | 0       | 0       | 0       | 0       | 0       | 1       | 0
+         1 commits  | changed | changed | .       | changed | .       | .       | changed
+         2 commits  | changed | changed | changed | changed | changed | -       | changed
+         a          | 0       | 0       | 0       | 0       | 0       | 0       | 0
+         b          | 0       | 0       | 1       | 0       | 1       | 1       | 0
          clock      | 2       | 2       | 4       | 2       | 3       | 3       | 1",
     );
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::driver::Length;
 use crate::report::RunReport;
+use noonmark_stm::{Bug, DcotlSf, Dctl, Memory, Own, Threads, TinyStm, TwoPlSf, World, world};
 
 fn small(preset: Preset, structure: Structure, updates_percent: u8, threads: usize) -> Settings {
     Settings {
@@ -97,6 +98,37 @@ fn the_same_seed_does_the_same_on_one_thread() {
     let settings = small(Preset::Trees, Structure::Zip, 100, 1);
     let conditions = |contender| ran(&settings, contender).consistency;
     assert_eq!(conditions(Contender::Dctl), conditions(Contender::TwoPlSf));
+}
+
+/// A check that cannot fail proves nothing.
+fn is_refused<W: World>(preset: Preset) {
+    let refused = (1..=60).any(|seed| {
+        let settings = Settings { seed, ..small(preset, Structure::Variables, 100, 4) };
+        let report = recorded::run_in::<W>(&settings, "broken", &Default::default, &mut |_| ()).unwrap();
+        assert!(report.consistent == Some(true) || report.consistency[0].contains("not opaque"));
+        report.consistent == Some(false)
+    });
+    assert!(refused, "sixty histories of a broken control are opaque");
+}
+
+fn broken<W: World<Host = Threads>>(bug: Bug) -> Memory<W> {
+    Memory::new(noonmark_stm::Settings::default().slots(8).plant(bug), Threads::default())
+}
+
+#[test]
+fn histories_of_broken_controls_are_refused() {
+    world! {
+        struct WithoutValidation: Dctl, Threads, Own = broken(Bug::SkipValidation);
+        struct WithoutPostValidation: DcotlSf, Threads, Own = broken(Bug::SkipPostValidation);
+        struct AtTheOldTime: TinyStm, Threads, Own = broken(Bug::CommitKeepsTime);
+        struct AtTheOldTimeDeferred: Dctl, Threads, Own = broken(Bug::CommitKeepsTime);
+        struct BesideReaders: TwoPlSf, Threads, Own = broken(Bug::SkipReaders);
+    }
+    is_refused::<WithoutValidation>(Preset::Register);
+    is_refused::<WithoutPostValidation>(Preset::Append);
+    is_refused::<AtTheOldTime>(Preset::Register);
+    is_refused::<AtTheOldTimeDeferred>(Preset::Append);
+    is_refused::<BesideReaders>(Preset::Register);
 }
 
 #[test]
