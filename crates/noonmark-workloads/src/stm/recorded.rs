@@ -170,10 +170,15 @@ impl Attempts {
 
     /// An attempt begins: if there was one under way, nothing has come of it.
     fn begin(&mut self) {
+        self.begin_at(self.now_ns());
+    }
+
+    /// As [`Attempts::begin`]: it began then, or later.
+    fn begin_at(&mut self, start_ns: u64) {
         if let Some(last_ns) = self.last_ns.take() {
             self.recorder.finish(Outcome::Fail, last_ns);
         }
-        self.recorder.begin(self.now_ns());
+        self.recorder.begin(start_ns);
     }
 
     fn did(&mut self, op: MicroOp) {
@@ -342,8 +347,10 @@ impl<C: Control> Work for OnTable<'_, C> {
         let step = steps[0];
         // Different ones: what is made of a place that is named twice is not told by steps.
         let places: [usize; PLACES] = std::array::from_fn(|nth| (step.key + nth * nth) % common.keys);
+        // The closure comes when all has been read: an attempt began after the one before it, and that is all that is known.
+        let mut since_ns = attempts.now_ns();
         let done = table.update(places, |mut all| {
-            attempts.begin();
+            attempts.begin_at(since_ns);
             places.iter().zip(&all).for_each(|(&key, words)| attempts.did(common.seen(key, words)));
             if step.yields {
                 std::thread::yield_now();
@@ -354,6 +361,7 @@ impl<C: Control> Work for OnTable<'_, C> {
                 attempts.did(op);
                 all[0] = words;
             }
+            since_ns = attempts.last_ns.unwrap_or(since_ns);
             all
         });
         // No place is outside of the table.
