@@ -246,6 +246,7 @@ Examples:
   noonmark check history.jsonl            is there a serial order?
   noonmark check history.jsonl --session  one that keeps the order of each process?
   noonmark check history.jsonl --strict   one that keeps real time?
+  noonmark check history.jsonl --opaque   and did aborted attempts (type fail), too, see what there was at one moment?
 
 The file holds one JSON object a line, as Jepsen's Elle reads them: index, type, process, time, f, value.")]
 pub struct Check {
@@ -259,6 +260,10 @@ pub struct Check {
     /// Also demand that a transaction which began after another had ended comes after it
     #[arg(long)]
     pub strict: bool,
+
+    /// Also demand this, and that what each aborted attempt has read (type fail, with its reads filled in) was there at one moment of its time
+    #[arg(long)]
+    pub opaque: bool,
 }
 
 pub fn seconds(text: &str) -> Result<f64, String> {

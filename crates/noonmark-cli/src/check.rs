@@ -22,9 +22,10 @@ pub fn run(args: &Check) -> Result<(), Failure> {
         return Err(cannot(&"it holds no transactions"));
     }
     let report =
-        check(&history, &Options { session: args.session, strict: args.strict, ..Options::default() });
+        check(&history, &Options { session: args.session, strict: args.strict, opaque: args.opaque });
     output::print(&format!("{report}\n"))?;
     let asked = match args {
+        Check { opaque: true, .. } => "opaque",
         Check { strict: true, .. } => "strictly serializable",
         Check { session: true, .. } => "serializable in session order",
         Check { .. } => "serializable",

@@ -218,6 +218,28 @@ fn a_recorded_run_writes_a_history_that_the_check_accepts() {
 }
 
 #[test]
+fn the_transactional_memory_writes_histories_with_aborted_attempts() {
+    let folder = Folder::new("stm-history");
+    let path = folder.path("history.jsonl");
+    for (preset, control, structure) in [
+        ("append", "dcotl-sf", "variables"),
+        ("register", "tinystm", "variables"),
+        ("append", "tictoc", "fixed"),
+    ] {
+        let args = ["bench", "stm", "--preset", preset, "--control", control, "--structure", structure];
+        let more = ["--threads", "3", "--transactions", "3000", "--history", &path];
+        let output = noonmark(&[&args[..], &more[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{preset} {control}: {}", err(&output));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.matches(r#""type":"ok""#).count() >= 3000);
+        assert!(text.contains(r#""type":"fail""#), "{preset} {control}");
+        let how = if control == "tictoc" { &[][..] } else { &["--opaque"] };
+        let output = noonmark(&[&["check", &path][..], how].concat());
+        assert_eq!(output.status.code(), Some(0), "{preset} {control}: {}", err(&output));
+    }
+}
+
+#[test]
 fn any_workload_writes_a_history_with_what_its_keys_are() {
     let folder = Folder::new("any-history");
     let history = folder.path("history.jsonl");
@@ -261,6 +283,15 @@ fn a_good_history_is_status_0_and_a_bad_one_1_with_the_reason() {
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
         assert!(out(&output).contains("serializable") && err(&output).is_empty());
     }
+    // What an aborted attempt read is judged where it is asked for.
+    let half = r#"{"index":6,"type":"invoke","process":0,"time":6,"f":"txn","value":[["r",1,null]]}
+{"index":7,"type":"fail","process":0,"time":7,"f":"txn","value":[["r",1,[1]]]}"#;
+    let half = folder.file("half.jsonl", &format!("{}\n{half}", history("[1,2]")));
+    assert_eq!(noonmark(&["check", &half, "--strict"]).status.code(), Some(0));
+    complains(&["check", &half, "--opaque"], 1, &[&half, "not opaque"]);
+    let output = noonmark(&["check", &good, "--opaque"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("opaque"));
     // The second process does not see its own append, which the first one sees later.
     let bad = folder.file("bad.jsonl", &history("[1]"));
     complains(&["check", &bad], 1, &[&bad, "not serializable"]);

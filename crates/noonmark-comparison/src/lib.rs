@@ -91,6 +91,9 @@ impl Rival {
     /// That it has something to run this on.
     pub fn fits(self, settings: &Settings) -> Result<(), RunError> {
         let structure = settings.structure;
+        if settings.preset.is_recorded() {
+            return Err(RunError::Setting(format!("{self} has no attempts that could be recorded")));
+        }
         let is_hash = matches!(structure, Structure::Hash | Structure::HashGrowing);
         let is_variables = structure == Structure::Variables;
         let has_one = match self {
@@ -139,6 +142,8 @@ pub fn run(
         Preset::RavlAlloc | Preset::KSweep | Preset::Hash | Preset::Trees | Preset::Maps => {
             on_map(settings, rival, progress)
         }
+        // Refused above.
+        Preset::Append | Preset::Register => rival.fits(settings).map(|()| RunReport::default()),
     }
 }
 

@@ -11,12 +11,49 @@ use crate::check::{self, Verdict};
 use crate::history::{History, HistoryWriter, Recorder, merge_recorders};
 use crate::workload::{Condition, RunError};
 
-/// Writes the history of these recorders to a file, if there is one, and checks it: in real time, or only in the
-/// order of each session. `None` if nothing was recorded.
+/// What a history must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Serializable in some order.
+    Serializable,
+    /// In one that keeps that of each session.
+    Session,
+    /// In one that keeps real time.
+    Strict,
+    /// As well, and what aborted attempts read was there at one moment.
+    Opaque,
+}
+
+impl Promise {
+    /// In real time, or only in the order of each session.
+    pub(crate) fn in_real_time(strict: bool) -> Self {
+        if strict { Promise::Strict } else { Promise::Session }
+    }
+
+    fn options(self) -> check::Options {
+        check::Options {
+            session: self != Promise::Serializable,
+            strict: matches!(self, Promise::Strict | Promise::Opaque),
+            opaque: self == Promise::Opaque,
+        }
+    }
+
+    /// After *the history is*.
+    fn words(self) -> &'static str {
+        match self {
+            Promise::Serializable => "serializable",
+            Promise::Session => "serializable in the order of each session",
+            Promise::Strict => "serializable in the order of real time",
+            Promise::Opaque => "opaque",
+        }
+    }
+}
+
+/// Writes the history of these recorders to a file, if there is one, and checks it. `None` if nothing was recorded.
 pub(crate) fn of(
     recorders: Vec<Recorder>,
     path: Option<&Path>,
-    strict: bool,
+    promise: Promise,
 ) -> Result<Option<Condition>, RunError> {
     if recorders.iter().all(|recorder| recorder.attempts() == 0) {
         return Ok(None);
@@ -36,16 +73,14 @@ pub(crate) fn of(
         }
     };
     let history = history.map_err(|error| unread(&error))?;
-    let report = check::check(&history, &check::Options { session: true, strict, ..Default::default() });
-    let order = if strict { "real time" } else { "each session" };
+    let report = check::check(&history, &promise.options());
+    let what = promise.words();
     let counts = format!("{} committed, {} failed", report.ok, report.fail);
     let verdict = match report.verdict {
-        Verdict::Violated => format!("the history is not serializable in the order of {order}: {report}"),
-        Verdict::Proved => {
-            format!("the history is serializable in the order of {order} ({counts}; an order was found)")
-        }
+        Verdict::Violated => format!("the history is not {what}: {report}"),
+        Verdict::Proved => format!("the history is {what} ({counts}; an order was found)"),
         Verdict::Undecided => {
-            format!("the history shows no anomaly in the order of {order} ({counts}; no order was found)")
+            format!("the history shows no sign of not being {what} ({counts}; no order was found)")
         }
     };
     Ok(Some(Condition::that(report.is_ok(), verdict)))

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Stm {
-    /// The experiment: disjoint, ravl-alloc, k-sweep, hash, trees, maps or sixteen-reads; see below
+    /// The experiment: disjoint, ravl-alloc, k-sweep, hash, trees, maps or sixteen-reads; or, for the checker, append or register; see
+    /// below
     #[arg(long, value_name = "NAME", default_value = "ravl-alloc")]
     pub preset: String,
 
@@ -53,6 +54,11 @@ pub struct Stm {
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,
 
+    /// Write the history of a single run here, aborted attempts included, one JSON object a line: of append or register, for
+    /// noonmark check --opaque
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
+
     /// Write the results here as a JSON array, one object a run
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -71,6 +77,8 @@ Presets, with the figures of the paper (Scaling Up Transactions with Slower Cloc
   trees          Figures 10 to 12: ravl, zip, skip and rb; 100, 10 and 0 % updates
   maps           Figure 13: ravl, and hash, beside the same without synchronization and the maps of others
   sixteen-reads  transactions that read sixteen variables, beside the crates stm and fast-stm
+  append         lists in variables, or a fixed table; all attempts are recorded, and checked to be opaque
+  register       the same of registers; --transactions, 100000 unless told otherwise, and not --seconds
 
 Of others, by default in maps and sixteen-reads, elsewhere by --control:
   mutex, rwlock                     a lock round a map of the standard library, or round records or variables
@@ -84,6 +92,8 @@ Examples:
   noonmark bench stm --preset trees --structure rb --updates 100 --control dctl,tl2-gv4,tinystm --threads 2
   noonmark bench stm --preset disjoint --structure records --transactions 1000000 --threads 1
       exact counts of the clock
+  noonmark bench stm --preset append --structure variables --control dctl --threads 4 --history h.jsonl
+      then: noonmark check h.jsonl --opaque
 
 Each operation is a transaction. An update inserts a random key, if it is not there, or removes one, if it is, in
 turn. After each run the structure's invariants are checked, and its size and sums against what was done; if

@@ -18,11 +18,15 @@ pub use args::Stm;
 
 use crate::bench;
 use crate::error::Failure;
+use crate::output;
 use noonmark_workloads::workload::RunError;
 
 /// The command.
 pub fn run(args: &Stm) -> Result<(), Failure> {
     let mut runs = plan::runs(args)?;
+    if let Some(file) = &args.history {
+        output::can_write(file)?;
+    }
     bench::run_all(
         &mut runs,
         &mut |run, listen| run.who.run(&run.settings, listen).map_err(failure),

@@ -15,6 +15,8 @@ use noonmark_workloads::stm::{Contender, Preset, Settings, Structure, THREADS_MA
 
 /// Seconds measured, unless told otherwise.
 const SECONDS: f64 = 1.0;
+/// Transactions of a recorded run, unless told otherwise.
+const TRANSACTIONS: u64 = 100_000;
 /// Warming up takes no longer than this.
 const WARM_UP_MAX_S: f64 = 0.25;
 
@@ -66,7 +68,8 @@ pub fn runs(args: &Stm) -> Result<Vec<StmRun>, Failure> {
         given => each(&given.iter().map(|n| usize::from(*n)).collect::<Vec<_>>(), &[]),
     };
     let seconds = args.seconds.unwrap_or(SECONDS);
-    let timed = args.seconds.is_some() || args.transactions.is_none();
+    let transactions = args.transactions.or(preset.is_recorded().then_some(TRANSACTIONS));
+    let timed = args.seconds.is_some() || transactions.is_none();
     let mut contests = Vec::new();
     for structure in &structures {
         for updates in &updates {
@@ -74,10 +77,11 @@ pub fn runs(args: &Stm) -> Result<Vec<StmRun>, Failure> {
                 let settings = Settings {
                     keys: args.keys,
                     threads: *threads,
-                    length: Length { seconds: timed.then_some(seconds), transactions: args.transactions },
+                    length: Length { seconds: timed.then_some(seconds), transactions },
                     warm_up_s: if timed { WARM_UP_MAX_S.min(seconds / 2.0) } else { 0.0 },
                     pace: if args.serial { Pace::Serial } else { Pace::Free },
                     seed: args.seed,
+                    history: args.history.clone(),
                     ..Settings::new(preset, *structure, *updates)
                 };
                 settings.check().map_err(failure)?;
@@ -96,6 +100,12 @@ pub fn runs(args: &Stm) -> Result<Vec<StmRun>, Failure> {
     for settings in contests {
         let fitting = contenders.iter().filter(|who| who.fits(&settings).is_ok());
         runs.extend(fitting.map(|who| StmRun { who: *who, settings: settings.clone(), seconds }));
+    }
+    if args.history.is_some() && runs.len() > 1 {
+        return Err(Failure::Usage(format!(
+            "--history holds the history of one run, but these options ask for {}: choose one control, structure and thread count",
+            runs.len()
+        )));
     }
     Ok(runs)
 }
@@ -160,6 +170,7 @@ mod tests {
         for preset in Preset::ALL {
             let runs = planned(&format!("--preset {preset} --threads 1,2")).unwrap();
             assert!(runs.len() >= 8, "{preset}");
+            let has_plain = preset != Preset::KSweep && !preset.is_recorded();
             let mut contests: Vec<String> = runs.iter().map(Contestant::contest).collect();
             contests.dedup();
             let once = contests.len();
@@ -168,7 +179,7 @@ mod tests {
             assert_eq!(contests.len(), once, "{preset}");
             let plain = runs.iter().filter(|run| run.is_baseline());
             assert!(plain.clone().all(|run| run.settings.threads == 1), "{preset}");
-            assert_eq!(plain.count() > 0, preset != Preset::KSweep, "{preset}");
+            assert_eq!(plain.count() > 0, has_plain, "{preset}");
         }
     }
 
@@ -203,6 +214,10 @@ mod tests {
             ("--keys 1", "keys"),
             ("--keys 99999999999", "keys"),
             ("--threads 500", "120"),
+            ("--preset append --history h --threads 1", "one run"),
+            ("--preset append --seconds 1", "seconds"),
+            ("--preset append --control plain", "judged"),
+            ("--preset hash --history h", "append"),
         ] {
             match planned(options) {
                 Err(Failure::Usage(why)) => {
@@ -211,6 +226,15 @@ mod tests {
                 other => panic!("{options}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_recorded_run_is_one_run() {
+        let line = "--preset register --structure variables --control dctl --threads 4 --history h.jsonl";
+        let runs = planned(line).unwrap();
+        assert_eq!((runs.len(), runs[0].settings.length), (1, Length::transactions(TRANSACTIONS)));
+        assert!(runs[0].settings.history.is_some());
+        assert_eq!(names("--preset append --threads 1 --structure fixed").last(), Some(&"TicToc"));
     }
 
     #[test]

@@ -25,6 +25,8 @@ mod loom_tests;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod plays;
 #[cfg(all(test, not(loom), not(shuttle)))]
+mod scripts;
+#[cfg(all(test, not(loom), not(shuttle)))]
 mod starving;
 pub mod tictoc;
 pub mod tinystm;
@@ -85,7 +87,7 @@ pub enum Ending {
 /// | [`Dcotl`](crate::Dcotl) | §3.2, Algorithms 1, 2 and 4; `dcotl.rs` | yes | no | as `Dctl`, but for a conflict that a write met: that one advances nothing | nothing | the clock's time |
 /// | [`DctlSf`](crate::DctlSf) | §5, Algorithms 1 to 3 and 5; `dctl_sf.rs` | yes | yes: irrevocable after `K` failed attempts | as `Dctl` | nothing; while irrevocable, a bit of the lock word | the clock's time |
 /// | [`DcotlSf`](crate::DcotlSf), the default | §5, Algorithms 1, 2, 4 and 5; `dcotl_sf.rs` | yes | yes: as `DctlSf` | as `Dcotl` | as `DctlSf` | the clock's time |
-/// | [`Tl2Gv4`](crate::Tl2Gv4) | §2, §7; DISC 2006; `tl2.rs` | yes | no | by a transaction that has locked something: before its validation, and if it is undone for each lock; or by another one at the same moment | nothing | a new time of the clock |
+/// | [`Tl2Gv4`](crate::Tl2Gv4) | §2, §7; DISC 2006; `tl2.rs` | yes | no | by a transaction that has locked something: before its validation, and once if it is undone; or by another one at the same moment | nothing | a new time of the clock |
 /// | [`Tl2Gv5`](crate::Tl2Gv5) | §2, §7; `tl2.rs` | yes | no | by an attempt that a newer value ends, to that value's time; also if its own thread has written it | nothing | the clock's next time |
 /// | [`TinyStm`](crate::TinyStm) | §2, §7; PPoPP 2008, TPDS 2010; `tinystm.rs` | yes | no | by a transaction that has locked something: before its validation, by one; and when it is undone, if a lock has the clock's present time | nothing | the time after the one before |
 /// | [`TwoPlSf`](crate::TwoPlSf) | §2, §7; PPoPP 2023; `two_pl_sf.rs` | yes | yes: the older goes first | by a transaction that finds somebody else in its way, once until it is over: it draws its age | a bit of the read indicator, in a view too, and takes it off when it ends | the version from before |

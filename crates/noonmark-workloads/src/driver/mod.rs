@@ -23,6 +23,7 @@
 pub mod memory;
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -245,7 +246,7 @@ fn load<S: Store, W: Workload<S>>(
             });
         };
         let mut waited = Duration::ZERO;
-        while !loaders.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+        while !loaders.iter().all(ScopedJoinHandle::is_finished) {
             let nap = if waited < TICK { Duration::from_millis(1) } else { TICK };
             std::thread::sleep(nap);
             waited += nap;
@@ -254,7 +255,7 @@ fn load<S: Store, W: Workload<S>>(
             }
         }
         report();
-        loaders.into_iter().try_for_each(|loader| loader.join().map_err(|_| RunError::Panic)?)
+        join_all(loaders).map(drop)
     })
 }
 
@@ -281,11 +282,21 @@ fn make_workers<S: Store, W: Workload<S>>(
                     scope.spawn(move || workload.worker(seat))
                 })
                 .collect();
-            making.into_iter().map(|making| making.join().map_err(|_| RunError::Panic)?).collect()
+            join_all(making)
         });
         workers.extend(made?);
     }
     Ok(workers)
+}
+
+/// What threads of a scope answer: all of them, or the first error. Each is waited for, also after one that failed: a scope hands on
+/// the panic of a thread that nobody has joined. A panic is told before any other error, which may have come from it.
+fn join_all<T>(threads: Vec<ScopedJoinHandle<'_, Result<T, RunError>>>) -> Result<Vec<T>, RunError> {
+    let answers: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    if answers.iter().any(Result::is_err) {
+        return Err(RunError::Panic);
+    }
+    answers.into_iter().flatten().collect()
 }
 
 fn measure<S: Store, W: Workload<S>>(
@@ -323,9 +334,7 @@ fn measure<S: Store, W: Workload<S>>(
             })
             .collect();
         let (seconds, conflicts) = coordinate(store, plan, stage, before, progress);
-        let finished: Result<Vec<_>, RunError> =
-            running.into_iter().map(|worker| worker.join().map_err(|_| RunError::Panic)?).collect();
-        (seconds, conflicts, finished)
+        (seconds, conflicts, join_all(running))
     });
     let mut measured = Measured {
         seconds,
@@ -512,4 +521,38 @@ fn coordinate<S: Store>(
     }
     conflicts.rules.retain(|_, count| *count > 0);
     (seconds, conflicts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a thread does whose place in line decides when it ends: the first panics, the others after it.
+    fn failing(answers: &[Option<Result<u32, ()>>]) -> Result<Vec<u32>, RunError> {
+        let failed = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let failed = &failed;
+            let threads = (0..).zip(answers).map(|(place, answer)| {
+                scope.spawn(move || {
+                    while failed.load(Ordering::Relaxed) < place {
+                        std::thread::yield_now();
+                    }
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    match answer {
+                        Some(answer) => answer.map_err(|()| RunError::Setting("this".into())),
+                        None => std::panic::resume_unwind(Box::new("on purpose")),
+                    }
+                })
+            });
+            join_all(threads.collect())
+        })
+    }
+
+    #[test]
+    fn several_workers_that_panic_are_one_error() {
+        assert!(matches!(failing(&[Some(Ok(1)), Some(Ok(2))]).as_deref(), Ok([1, 2])));
+        assert!(matches!(failing(&[None, None, Some(Ok(3)), None]), Err(RunError::Panic)));
+        assert!(matches!(failing(&[Some(Err(())), None, None]), Err(RunError::Panic)));
+        assert!(matches!(failing(&[Some(Ok(1)), Some(Err(())), Some(Err(()))]), Err(RunError::Setting(_))));
+    }
 }

@@ -36,7 +36,7 @@ use crate::bank::Updates;
 use crate::history::{Outcome, Process, Recorder};
 use crate::random::Random;
 use crate::store::{Appends, Failure, Granularity, IndexKind, Session, Store, TxnResult};
-use crate::verdict;
+use crate::verdict::{self, Promise};
 use crate::workload::{Condition, Ring, RunError, Seat, Share, Workload};
 use keys::Keys;
 use steps::{Drawn, Step, StepKind};
@@ -299,7 +299,9 @@ impl<S: Appends> Workload<S> for Recorded<S> {
         workers: &mut Vec<RecordedWorker>,
     ) -> Result<Vec<Condition>, RunError> {
         let recorders = workers.drain(..).map(|worker| worker.recorder).collect();
-        Ok(verdict::of(recorders, self.spec.history.as_deref(), self.spec.strict)?.into_iter().collect())
+        Ok(verdict::of(recorders, self.spec.history.as_deref(), Promise::in_real_time(self.spec.strict))?
+            .into_iter()
+            .collect())
     }
 }
 

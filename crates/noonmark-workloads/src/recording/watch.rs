@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::{Recording, RecordingSession};
 use crate::store::{Store, TxnResult};
-use crate::verdict;
+use crate::verdict::{self, Promise};
 use crate::workload::{Condition, RunError, Seat, Share, Workload};
 
 /// The most keys that all scans of a history may cover together: some gigabytes in the checker.
@@ -90,7 +90,11 @@ impl<S: Store, W: Workload<Recording<S>>> Workload<Recording<S>> for Watched<'_,
             std::fs::write(&legend, lines.collect::<String>())
                 .map_err(|source| RunError::History { path: legend, source })?;
         }
-        conditions.extend(verdict::of(recorded.recorders, self.history.as_deref(), self.strict)?);
+        conditions.extend(verdict::of(
+            recorded.recorders,
+            self.history.as_deref(),
+            Promise::in_real_time(self.strict),
+        )?);
         Ok(conditions)
     }
 }

@@ -26,11 +26,15 @@ pub enum Preset {
     Maps,
     /// Transactions that read sixteen variables.
     SixteenReads,
+    /// Lists that are appended to and read; the history is checked.
+    Append,
+    /// Registers that are read and written; the history is checked.
+    Register,
 }
 
 impl Preset {
-    /// All of them, in the paper's order.
-    pub const ALL: [Preset; 7] = [
+    /// All of them: the paper's in its order, and those for the checker.
+    pub const ALL: [Preset; 9] = [
         Preset::Disjoint,
         Preset::RavlAlloc,
         Preset::KSweep,
@@ -38,6 +42,8 @@ impl Preset {
         Preset::Trees,
         Preset::Maps,
         Preset::SixteenReads,
+        Preset::Append,
+        Preset::Register,
     ];
 
     /// Its name on a command line and in reports.
@@ -50,7 +56,14 @@ impl Preset {
             Preset::Trees => "trees",
             Preset::Maps => "maps",
             Preset::SixteenReads => "sixteen-reads",
+            Preset::Append => "append",
+            Preset::Register => "register",
         }
+    }
+
+    /// Whether its runs are recorded, and their histories checked.
+    pub fn is_recorded(self) -> bool {
+        matches!(self, Preset::Append | Preset::Register)
     }
 
     /// The structures that it runs unless told otherwise.
@@ -62,13 +75,14 @@ impl Preset {
             Preset::Trees => &[Structure::Ravl, Structure::Zip, Structure::Skip, Structure::RedBlack],
             Preset::Maps => &[Structure::Ravl, Structure::Hash],
             Preset::SixteenReads => &[Structure::Variables],
+            Preset::Append | Preset::Register => &[Structure::Variables, Structure::Fixed],
         }
     }
 
     /// The shares of updates that it runs unless told otherwise, in per cent.
     pub fn updates_percent(self) -> &'static [u8] {
         match self {
-            Preset::Disjoint | Preset::RavlAlloc => &[100],
+            Preset::Disjoint | Preset::RavlAlloc | Preset::Append | Preset::Register => &[100],
             Preset::SixteenReads => &[0],
             Preset::KSweep | Preset::Hash | Preset::Trees | Preset::Maps => &[100, 10, 0],
         }
@@ -81,6 +95,8 @@ impl Preset {
             Preset::KSweep => {
                 &[Contender::Dcotl, Contender::DcotlSfK1, Contender::DcotlSfK10, Contender::DcotlSfK100]
             }
+            // What runs on one thread alone has nothing to show.
+            Preset::Append | Preset::Register => ALL.split_at(1).1,
             _ => ALL,
         }
     }

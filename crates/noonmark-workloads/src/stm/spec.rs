@@ -5,6 +5,7 @@
 //! What it does not do: read arguments, or know contenders from elsewhere.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use noonmark_stm::{
     Dcotl, DcotlSf, Dctl, DctlSf, Global, THashMap, TRavlMap, TRbMap, TSkipMap, TZipMap, TicToc, TinyStm,
@@ -17,7 +18,7 @@ use super::plain::{Alone, PlainRavl, PlainRecords, PlainWords};
 use super::plain_hash::PlainHash;
 use super::stage::{Counted, Measured, Pace};
 use super::worlds::{self, Found, Mapped, Table, Vars};
-use super::{churn, reads, records};
+use super::{churn, reads, recorded, records};
 use crate::driver::{Length, Plan, check_plan};
 use crate::report::{Latency, Progress, RunReport};
 use crate::workload::{Condition, RunError};
@@ -50,6 +51,8 @@ pub struct Settings {
     pub seed: u64,
     /// Requests that each worker draws ahead; unless told otherwise about a million.
     pub requests: Option<usize>,
+    /// Where to write the history of a recorded run.
+    pub history: Option<PathBuf>,
 }
 
 impl Settings {
@@ -66,6 +69,7 @@ impl Settings {
             pace: Pace::Free,
             seed: 1,
             requests: None,
+            history: None,
         }
     }
 
@@ -89,7 +93,9 @@ impl Settings {
         let (preset, structure) = (self.preset, self.structure);
         let runs = match preset {
             Preset::Disjoint => matches!(structure, Structure::Records | Structure::Fixed),
-            Preset::SixteenReads => matches!(structure, Structure::Variables | Structure::Fixed),
+            Preset::SixteenReads | Preset::Append | Preset::Register => {
+                matches!(structure, Structure::Variables | Structure::Fixed)
+            }
             _ => structure.is_map(),
         };
         if !runs {
@@ -98,8 +104,13 @@ impl Settings {
         if self.updates_percent > 100 {
             return wrong(format!("updates must be 0 to 100 per cent, not {}", self.updates_percent));
         }
-        if preset == Preset::Disjoint && self.updates_percent != 100 {
-            return wrong("all transactions of preset disjoint are updates: 100 per cent".into());
+        if (preset == Preset::Disjoint || preset.is_recorded()) && self.updates_percent != 100 {
+            return wrong(format!("the share of updates of preset {preset} is its own: 100 per cent"));
+        }
+        if preset.is_recorded() {
+            recorded::check(self)?;
+        } else if self.history.is_some() {
+            return wrong(format!("preset {preset} writes no history: append and register do"));
         }
         if preset == Preset::SixteenReads && structure == Structure::Fixed && self.updates_percent != 0 {
             return wrong(
@@ -178,6 +189,9 @@ pub fn fits(settings: &Settings, contender: Contender) -> Result<(), RunError> {
     let structure = settings.structure;
     let wrong = |what: String| Err(RunError::Setting(what));
     match contender {
+        Contender::Plain if settings.preset.is_recorded() => {
+            wrong("plain has no attempts whose history could be judged".into())
+        }
         Contender::Plain if settings.threads > 1 => {
             wrong("plain has no synchronization, and so takes one thread".into())
         }
@@ -256,6 +270,10 @@ impl Run<'_> {
             Structure::Hash => self.churn(|| Mapped(THashMap::<u64, u64, W>::with_buckets_in(keys))),
             Structure::HashGrowing => self.churn(|| Mapped(THashMap::<u64, u64, W>::new_in())),
             Structure::Records => records::run(self.settings, self.name, Found::<W>::new, self.progress),
+            Structure::Variables if self.settings.preset.is_recorded() => {
+                let counted = worlds::counted::<W>;
+                recorded::run_in::<W>(self.settings, self.name, &counted, self.progress)
+            }
             Structure::Variables => reads::run(self.settings, self.name, Vars::<W>::new, self.progress),
             Structure::Fixed => self.in_table::<W::Control>(),
         }
@@ -267,6 +285,9 @@ impl Run<'_> {
 
     fn in_table<C: noonmark_stm::Control>(&mut self) -> Result<RunReport, RunError> {
         let Run { settings, name, progress } = self;
+        if settings.preset.is_recorded() {
+            return recorded::run_fixed::<C>(settings, name, progress);
+        }
         if settings.preset == Preset::SixteenReads {
             return reads::run(settings, name, |count| Table::<C>::new(count, reads::START), progress);
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::driver::Length;
 use crate::report::RunReport;
+use noonmark_stm::{Bug, DcotlSf, Dctl, Memory, Own, Threads, TinyStm, TwoPlSf, World, world};
 
 fn small(preset: Preset, structure: Structure, updates_percent: u8, threads: usize) -> Settings {
     Settings {
@@ -99,6 +100,37 @@ fn the_same_seed_does_the_same_on_one_thread() {
     assert_eq!(conditions(Contender::Dctl), conditions(Contender::TwoPlSf));
 }
 
+/// A check that cannot fail proves nothing.
+fn is_refused<W: World>(preset: Preset) {
+    let refused = (1..=60).any(|seed| {
+        let settings = Settings { seed, ..small(preset, Structure::Variables, 100, 4) };
+        let report = recorded::run_in::<W>(&settings, "broken", &Default::default, &mut |_| ()).unwrap();
+        assert!(report.consistent == Some(true) || report.consistency[0].contains("not opaque"));
+        report.consistent == Some(false)
+    });
+    assert!(refused, "sixty histories of a broken control are opaque");
+}
+
+fn broken<W: World<Host = Threads>>(bug: Bug) -> Memory<W> {
+    Memory::new(noonmark_stm::Settings::default().slots(8).plant(bug), Threads::default())
+}
+
+#[test]
+fn histories_of_broken_controls_are_refused() {
+    world! {
+        struct WithoutValidation: Dctl, Threads, Own = broken(Bug::SkipValidation);
+        struct WithoutPostValidation: DcotlSf, Threads, Own = broken(Bug::SkipPostValidation);
+        struct AtTheOldTime: TinyStm, Threads, Own = broken(Bug::CommitKeepsTime);
+        struct AtTheOldTimeDeferred: Dctl, Threads, Own = broken(Bug::CommitKeepsTime);
+        struct BesideReaders: TwoPlSf, Threads, Own = broken(Bug::SkipReaders);
+    }
+    is_refused::<WithoutValidation>(Preset::Register);
+    is_refused::<WithoutPostValidation>(Preset::Append);
+    is_refused::<AtTheOldTime>(Preset::Register);
+    is_refused::<AtTheOldTimeDeferred>(Preset::Append);
+    is_refused::<BesideReaders>(Preset::Register);
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_in_one_line() {
     let refused = |contender, change: fn(&mut Settings)| {
@@ -117,6 +149,19 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     assert!(by_dctl(|it| it.threads = 121).contains("threads must be"));
     assert!(by_dctl(|it| it.length = Length::seconds(f64::NAN)).contains("seconds"));
     assert!(by_dctl(|it| it.structure = Structure::Fixed).contains("does not run on"));
+    assert!(by_dctl(|it| it.history = Some("h.jsonl".into())).contains("append"));
+    let recorded = |it: &mut Settings| {
+        (it.preset, it.structure, it.updates_percent) = (Preset::Append, Structure::Variables, 100);
+    };
+    let by_dctl_recorded = |change: fn(&mut Settings)| {
+        let mut settings = small(Preset::Append, Structure::Variables, 100, 2);
+        change(&mut settings);
+        settings.check().unwrap_err().to_string()
+    };
+    assert!(by_dctl_recorded(|it| it.length = Length::seconds(1.0)).contains("transactions"));
+    assert!(by_dctl_recorded(|it| it.length.seconds = Some(1.0)).contains("seconds"));
+    assert!(by_dctl_recorded(|it| it.updates_percent = 10).contains("100"));
+    assert!(refused(Contender::Plain, recorded).contains("judged"));
     assert!(by_dctl(|it| (it.preset, it.structure) = (Preset::Disjoint, Structure::Records)).contains("100"));
     assert!(
         by_dctl(|it| (it.preset, it.structure) = (Preset::SixteenReads, Structure::Fixed))

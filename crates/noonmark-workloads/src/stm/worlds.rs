@@ -39,7 +39,7 @@ world! {
 }
 
 /// What the memory of a world has counted.
-fn counted<W: World>() -> Counted {
+pub(super) fn counted<W: World>() -> Counted {
     Counted::of(W::memory().statistics(), true, W::Control::IS_IRREVOCABLE)
 }
 
