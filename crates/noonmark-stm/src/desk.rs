@@ -156,8 +156,8 @@ pub struct Desk<C: Control> {
     pub reads: Log<C::Read>,
     /// What it has locked.
     pub held: Log<C::Held>,
-    /// Who works here while an attempt is under way (the host's hint, and 1), or 0. Others look at it.
-    busy_with: AtomicUsize,
+    /// Who works here, or was the last to: the host's hint, and 1; 0: nobody yet. Others look at it.
+    worked_by: AtomicUsize,
     /// Whether the attempt under way is irrevocable. **Invariant**: between attempts it is not.
     is_irrevocable: Cell<bool>,
     /// Whether whoever works here sleeps if the next answer is *wait*, so that he must be woken.
@@ -191,7 +191,7 @@ impl<C: Control> Desk<C> {
             local: C::local(slot),
             reads: Log::default(),
             held: Log::default(),
-            busy_with: AtomicUsize::new(0),
+            worked_by: AtomicUsize::new(0),
             is_irrevocable: Cell::new(false),
             goes_to_sleep: Cell::new(false),
             cause: Cell::new(None),
@@ -265,7 +265,7 @@ impl<C: Control> Desk<C> {
         debug_assert!(self.reads.is_empty() && self.held.is_empty() && self.overwritten.is_empty());
         debug_assert!(!self.is_irrevocable.get() && self.cause.get().is_none());
         // Relaxed: who looks for itself is the one who wrote it.
-        self.busy_with.store(caller + 1, Ordering::Relaxed);
+        self.worked_by.store(caller + 1, Ordering::Relaxed);
         if is_irrevocable {
             self.is_irrevocable.set(true);
         }
@@ -277,12 +277,11 @@ impl<C: Control> Desk<C> {
         debug_assert!(self.reads.is_empty() && self.held.is_empty() && self.overwritten.is_empty());
         debug_assert!(self.allocated.is_empty() && self.discarded.is_empty() && self.freed.is_empty());
         debug_assert!(!self.is_irrevocable.get() && self.cause.get().is_none());
-        self.busy_with.store(0, Ordering::Relaxed);
     }
 
-    /// Whether this caller is in the midst of an attempt here.
-    pub fn is_busy_with(&self, caller: usize) -> bool {
-        self.busy_with.load(Ordering::Relaxed) == caller + 1
+    /// Whether this caller is in the midst of an attempt here, if anybody is.
+    pub fn is_worked_by(&self, caller: usize) -> bool {
+        self.worked_by.load(Ordering::Relaxed) == caller + 1
     }
 
     /// The attempt under way will not commit. The first cause stays.
@@ -363,7 +362,6 @@ impl<C: Control> Desk<C> {
     /// What is freed runs code of the users' (their `Drop`), which may run transactions, at other desks.
     #[inline]
     pub fn settle(&self, is_committed: bool, epochs: &Epochs) {
-        self.busy_with.store(0, Ordering::Relaxed);
         self.is_irrevocable.set(false);
         self.cause.set(None);
         self.reads.truncate(0);

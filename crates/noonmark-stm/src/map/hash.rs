@@ -16,7 +16,10 @@
 //!
 //! A bucket of a new segment is *unset*: what belongs in it is still in its *parent*, the bucket with the same number but for the
 //! highest bit. The first insertion into it sets it: it moves what belongs there from the parent (and before that sets the
-//! parent, if need be).
+//! parent, if need be). Until then whoever looks for something there goes by way of the parent, which is one more line of
+//! memory that he cannot guess. So *each insertion also sets a few others*, the next ones of a sweep through the new segment: after a
+//! quarter as many insertions as there are new buckets all have been swept, and long before the next doubling. How far the sweep has come
+//! is not transactional: what an attempt has claimed that was then undone is left to insertions into those very buckets.
 //!
 //! - **Invariant**: the parent of a bucket that is set is set. The first ones always are.
 //! - **Invariant**: an entry is in the bucket of its hash's low bits, as many as there are for all buckets; or if that is unset, in
@@ -43,8 +46,10 @@ use crate::node::{TLink, TRef, TRoot};
 use crate::transaction::{Reads, Writes};
 use crate::var::TVar;
 use crate::world::{Global, World};
+use noonmark_core::sync::{AtomicUsize, CachePadded, Ordering};
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// How many buckets a map has that is to grow. (Under the model checkers it grows soon.)
@@ -55,6 +60,8 @@ const DOUBLINGS_MAX: usize = 32;
 const CHAIN_LONG: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 /// At how many buckets it looks at most.
 const GLANCES: usize = 256;
+/// How many buckets an insertion sets beside its own, while some of a doubling are unset: those of one line of the cache.
+const SWEEP: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 
 /// A hash map. See [`TMap`] for what it can do.
 ///
@@ -110,6 +117,9 @@ struct Growth<K: Key, V: Value, W: World> {
     /// The segment of each doubling that there has been. (A segment that was made in an attempt that was undone is there for the next
     /// one: it is as new.)
     segments: [OnceLock<Segment<K, V, W>>; DOUBLINGS_MAX],
+    /// The next bucket for an insertion to set that has not to. Nothing follows from it for a transaction. Apart from the rest, which
+    /// everybody reads.
+    swept: CachePadded<AtomicUsize>,
 }
 
 impl<K: Key, V: Value, W: World> Growth<K, V, W> {
@@ -120,6 +130,28 @@ impl<K: Key, V: Value, W: World> Growth<K, V, W> {
         let doubling = (highest - BUCKETS_MIN.ilog2()) as usize;
         let segment = self.segments[doubling].get().unwrap_or_else(|| self.add(doubling));
         &segment[number & !(1 << highest)]
+    }
+
+    /// How many buckets there are.
+    #[inline(always)]
+    fn count<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<usize> {
+        Ok(BUCKETS_MIN << self.doublings.get(tx)?)
+    }
+
+    /// The next buckets to be set by the way, of so many; none, if all have been swept, or somebody else is at it.
+    #[inline(always)]
+    fn claim(&self, buckets: usize) -> Range<usize> {
+        // Relaxed, also the step: it orders nothing, and who sees an old number fails to make it a later one.
+        let begin = self.swept.0.load(Ordering::Relaxed);
+        if begin >= buckets {
+            return 0..0;
+        }
+        // Not past the last one: there will be others after that.
+        let end = buckets.min(begin + SWEEP);
+        match self.swept.0.compare_exchange(begin, end, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => begin..end,
+            Err(_) => 0..0,
+        }
     }
 
     /// The segment of a doubling, from 0.
@@ -211,7 +243,11 @@ fn segment<B>(buckets: usize, new: impl Fn() -> B) -> Box<[B]> {
 
 impl<K: Key, V: Value, W: World, H: Default> Default for Buckets<K, V, W, H> {
     fn default() -> Self {
-        let growth = Growth { doublings: TVar::new_in(0), segments: [const { OnceLock::new() }; _] };
+        let growth = Growth {
+            doublings: TVar::new_in(0),
+            segments: [const { OnceLock::new() }; _],
+            swept: CachePadded(AtomicUsize::new(BUCKETS_MIN)),
+        };
         let first = segment(BUCKETS_MIN, TRoot::new_in);
         Buckets { first, growth: Some(Box::new(growth)), hasher: H::default() }
     }
@@ -241,7 +277,7 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
     fn count<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<usize> {
         match &self.growth {
             None => Ok(self.first.len()),
-            Some(growth) => Ok(BUCKETS_MIN << growth.doublings.get(tx)?),
+            Some(growth) => growth.count(tx),
         }
     }
 
@@ -267,6 +303,27 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
             // Only later ones are unset, so there is a highest bit.
             number = parent(number);
         }
+    }
+
+    /// The first of the entries among which is whatever has this hash.
+    #[inline(always)]
+    fn first_of<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, hash: usize) -> Answer<Link<'tx, K, V, W>> {
+        match &self.growth {
+            None => self.first[hash & (self.first.len() - 1)].get(tx),
+            Some(growth) => self.first_of_grown(tx, growth, hash),
+        }
+    }
+
+    /// The same in a map that grows: out of line, so that it takes no registers from the other.
+    #[inline(never)]
+    fn first_of_grown<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        growth: &'tx Growth<K, V, W>,
+        hash: usize,
+    ) -> Answer<Link<'tx, K, V, W>> {
+        let number = hash & (growth.count(tx)? - 1);
+        Ok(self.nearest_set(tx, number)?.1)
     }
 
     /// Whether it is time for more buckets, as far as can be told at a glance.
@@ -322,6 +379,17 @@ impl<K: Key + Hash, V: Value, W: World, H: BuildHasher> Buckets<K, V, W, H> {
         self.bucket(number).set(tx, moved)?;
         Ok(moved)
     }
+
+    /// Sets some buckets, unless somebody has set them since.
+    #[cold]
+    fn sweep<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, numbers: Range<usize>) -> Answer<()> {
+        for number in numbers {
+            if self.bucket(number).get_if_set(tx)?.is_none() {
+                self.set_up(tx, number)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
@@ -376,17 +444,18 @@ where
             if number == place.bucket { self.bucket(number).get(tx)? } else { self.set_up(tx, number)? };
         let node = Node { key, value: V::store(value), next: TLink::to(first) };
         self.bucket(number).set(tx, Some(TRef::alloc(tx, node)))?;
+        let Some(growth) = &self.growth else { return Ok(()) };
         // (A chain of several buckets is no wonder.)
         if place.others >= CHAIN_LONG
             && place.bucket == number
-            && let Some(growth) = &self.growth
             && place.buckets >> DOUBLINGS_MAX < self.first.len()
             && self.seems_full(place.hash, place.buckets)
         {
             // What is read from now on may be in buckets of the new segment, which are unset.
             growth.doublings.update(tx, |doublings| doublings + 1)?;
         }
-        Ok(())
+        let numbers = growth.claim(place.buckets);
+        if numbers.is_empty() { Ok(()) } else { self.sweep(tx, numbers) }
     }
 
     fn take_out<'tx, X: Writes<'tx, W>>(
@@ -457,8 +526,7 @@ where
 {
     #[inline]
     fn find<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let number = self.hash(key) & (self.count(tx)? - 1);
-        let (_, mut at) = self.nearest_set(tx, number)?;
+        let mut at = self.first_of(tx, self.hash(key))?;
         while let Some(node) = at {
             if node.key.borrow() == key {
                 break;
