@@ -33,8 +33,8 @@
 //!
 //! *When to double?* Entries are not counted, as that would make every two insertions conflict. An insertion that finds
 //! a long chain looks at some hundred buckets of the newest segment, at a glance that nothing is concluded from but this: if
-//! three quarters of them have entries, then it is time: there are 1.4 entries a bucket (the share of empty buckets falls as the
-//! exponential function), or, as many look and the first to find it so doubles, somewhat more than one. An unset one
+//! seven of ten have entries, then it is time: there are 1.2 entries a bucket (the share of empty buckets falls as the
+//! exponential function), or, as many look and the first to find it so doubles, about one. An unset one
 //! whose parent has entries counts as two thirds: so likely is it that one of them belongs in it.
 //!
 //! What it does not do: it does not shrink. Its default hasher ([`Folding`]) does not withstand keys that somebody chooses to
@@ -332,14 +332,21 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
         let begins = if buckets > self.first.len() { buckets / 2 } else { 0 };
         let glances = GLANCES.min(buckets - begins);
         let group = begins + (hash & (buckets - begins - 1) & !(glances - 1));
-        let thirds: usize = (group..group + glances)
+        // Mostly a quarter of them shows that it is not.
+        let few = glances.div_ceil(4);
+        self.have_entries(group..group + few, 6) && self.have_entries(group..group + glances, 7)
+    }
+
+    /// Whether so many tenths of some buckets have entries, at a glance.
+    fn have_entries(&self, numbers: Range<usize>, tenths: usize) -> bool {
+        let wanted = numbers.len() * tenths * 3;
+        let thirds: usize = numbers
             .map(|number| match self.bucket(number).glance() {
-                Some(is_full) => 3 * usize::from(is_full),
+                Some(has_entries) => 3 * usize::from(has_entries),
                 None => 2 * usize::from(self.bucket(parent(number)).glance() == Some(true)),
             })
             .sum();
-        // Of the thirds, three quarters.
-        thirds * 4 >= glances * 9
+        thirds * 10 >= wanted
     }
 }
 
