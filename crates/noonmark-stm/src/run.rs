@@ -26,9 +26,11 @@
 //! A transaction that calls `retry` has read something that does not suit it. It is validated as if it were to commit
 //! (or what it waits for might have happened already), undone and released. Then it *leaves a waker for each lock that it
 //! has read, marks each, if it has not changed, and sleeps*; whoever takes a marked lock remembers the mark and *wakes when
-//! he lets go*. A lock that has changed cannot be marked, and the closure runs again at once.
+//! he lets go*, unless he undoes what he did. A lock that has changed, or that somebody holds for writing, cannot be marked:
+//! the closure runs again, after some turns, and more each time that this happens.
 //!
-//! An irrevocable attempt does not sleep: it lets go, and the transaction begins anew as a speculative one.
+//! An irrevocable attempt does not sleep: it lets go, and the transaction begins anew as a speculative one. That it holds
+//! something for reading keeps nobody else from sleeping.
 //!
 //! What it does not do: it does not bound the attempts under a control that is not starvation-free, and gives none a
 //! deadline.
@@ -154,12 +156,12 @@ fn insist<'env, W: World, T, B: Body<'env, W, T, Interrupted>>(
     mut body: B,
     failed: Option<Failed>,
 ) -> T {
-    let mut failures = failed.map_or(0, |failed| after(seat, failed, 0));
+    let mut record = failed.map_or_else(Record::default, |failed| after(seat, failed, Record::default()));
     loop {
-        if let Ok(value) = run_on(seat, &mut body, failures, false) {
+        if let Ok(value) = run_on(seat, &mut body, record, false) {
             return value;
         }
-        failures = 0;
+        record = Record::default();
     }
 }
 
@@ -170,7 +172,7 @@ pub(crate) fn irrevocably<'env, W: World, T>(
 where
     W::Control: StarvationFree,
 {
-    match run_on(seat, &mut Once(Some(body)), 0, true) {
+    match run_on(seat, &mut Once(Some(body)), Record::default(), true) {
         Ok(value) => value,
         Err(Interrupted(())) => {
             panic!("an irrevocable transaction handed on the interruption of another transaction")
@@ -277,14 +279,15 @@ impl<'a, W: World> Attempt<'a, W> {
             Cause::Retry if self.desk().is_irrevocable() => {
                 self.undo(Ending::Cancel);
                 std::mem::forget(self);
-                Failed::Waited
+                Failed::LetGo
             }
             Cause::Retry => match W::Control::validate(self.desk()) {
                 Ok(()) => {
-                    let counts = &self.desk().counts;
-                    self.sleep();
-                    counts.sleeps.add_one();
-                    Failed::Waited
+                    if self.sleep() {
+                        Failed::Slept
+                    } else {
+                        Failed::Changed
+                    }
                 }
                 Err(conflict) => self.restart(conflict),
             },
@@ -297,9 +300,9 @@ impl<'a, W: World> Attempt<'a, W> {
         self.desk().settle(is_committed, &self.seat.memory.epochs);
     }
 
-    /// Undoes and lets go, and sleeps until something that was read has changed.
+    /// Undoes and lets go, and sleeps until something that was read has changed; whether it slept.
     #[cold]
-    fn sleep(self) {
+    fn sleep(self) -> bool {
         let Seat { memory, peg, .. } = *self.seat;
         let desk = self.desk();
         assert!(
@@ -312,9 +315,9 @@ impl<'a, W: World> Attempt<'a, W> {
         // leads to it and thereby wakes us.
         let awaited: Vec<WaitFor> = desk.reads.iter().map(W::Control::awaited).collect();
         let mut is_first_look = true;
-        memory.host.block_on(None, |waker| {
+        let slept = memory.host.block_on(None, |waker| {
             if !std::mem::take(&mut is_first_look) {
-                return Poll::Ready(());
+                return Poll::Ready(true);
             }
             for &on in &awaited {
                 memory.room.register(on, desk.slot, waker);
@@ -322,13 +325,19 @@ impl<'a, W: World> Attempt<'a, W> {
             let unchanged = desk.reads.iter().all(|read| W::Control::watch(desk, read));
             // Not to keep others from freeing memory while this one sleeps.
             peg.unpin();
-            if unchanged { Poll::Pending } else { Poll::Ready(()) }
+            if unchanged { Poll::Pending } else { Poll::Ready(false) }
         });
         for &on in &awaited {
             memory.room.leave(on, desk.slot);
         }
+        // Without a deadline there is an answer.
+        let slept = slept.unwrap_or(false);
+        if slept {
+            desk.counts.sleeps.add_one();
+        }
         desk.settle(false, &memory.epochs);
         std::mem::forget(self);
+        slept
     }
 }
 
@@ -351,9 +360,14 @@ fn abandon<W: World>(seat: &Seat<W>) {
 #[cold]
 pub(crate) fn step_back(host: &impl Host, conflict: Conflict, failures: u32) {
     if conflict.is_held() {
-        for turn in 0..1 << failures.min(7) {
-            host.spin(turn);
-        }
+        spin_longer(host, failures);
+    }
+}
+
+/// Some turns, and more the more often it has come to this.
+fn spin_longer(host: &impl Host, times: u32) {
+    for turn in 0..1 << times.min(7) {
+        host.spin(turn);
     }
 }
 
@@ -371,8 +385,23 @@ fn try_first<'env, W: World, T, E, B: Body<'env, W, T, E>>(
 #[derive(Clone, Copy)]
 enum Failed {
     Conflict(Conflict),
-    /// It slept until something that it has read had changed; or it was irrevocable, and the next one is not.
-    Waited,
+    /// It slept until something that it has read had changed.
+    Slept,
+    /// It would have slept, but something that it has read has changed, or somebody is about to change it.
+    Changed,
+    /// It would have slept, but was irrevocable.
+    LetGo,
+}
+
+/// How a transaction has fared so far.
+#[derive(Clone, Copy, Default)]
+struct Record {
+    /// Attempts that met a conflict since the last sleep.
+    failures: u32,
+    /// Attempts in a row that would have slept, and could not.
+    sleepless: u32,
+    /// The last one was irrevocable, and would have slept: the next one is not, or it never would.
+    must_speculate: bool,
 }
 
 /// One attempt, from its beginning to its end.
@@ -402,19 +431,27 @@ fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     mut body: B,
     failed: Option<Failed>,
 ) -> Result<T, E> {
-    let failures = failed.map_or(0, |failed| after(seat, failed, 0));
-    run_on(seat, &mut body, failures, false)
+    let record = failed.map_or_else(Record::default, |failed| after(seat, failed, Record::default()));
+    run_on(seat, &mut body, record, false)
 }
 
-/// Gives others some time, as this kind of failure has it; answers how many there have been.
+/// Gives others some time, as this kind of failure has it; answers the record with it.
 #[cold]
-fn after<W: World>(seat: &Seat<W>, failed: Failed, failures: u32) -> u32 {
+fn after<W: World>(seat: &Seat<W>, failed: Failed, record: Record) -> Record {
+    let host = &seat.memory.host;
     match failed {
-        Failed::Waited => 0,
+        Failed::Slept => Record::default(),
+        Failed::LetGo => Record { must_speculate: true, ..Record::default() },
+        Failed::Changed => {
+            let sleepless = record.sleepless.saturating_add(1);
+            spin_longer(host, sleepless);
+            // It is not interrupted by conflicts: it looks again and again, and would as an irrevocable one.
+            Record { sleepless, ..Record::default() }
+        }
         Failed::Conflict(conflict) => {
-            let failures = failures.saturating_add(1);
-            step_back(&seat.memory.host, conflict, failures);
-            failures
+            let failures = record.failures.saturating_add(1);
+            step_back(host, conflict, failures);
+            Record { failures, must_speculate: false, ..record }
         }
     }
 }
@@ -423,12 +460,13 @@ fn after<W: World>(seat: &Seat<W>, failed: Failed, failures: u32) -> u32 {
 fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     seat: &mut Seat<W>,
     body: &mut B,
-    mut failures: u32,
+    mut record: Record,
     must_not_fail: bool,
 ) -> Result<T, E> {
     let memory = seat.memory;
     loop {
-        let falls_back = W::Control::FALLS_BACK && failures >= memory.attempts_max;
+        let failures = record.failures;
+        let falls_back = W::Control::FALLS_BACK && failures >= memory.attempts_max && !record.must_speculate;
         let is_irrevocable = W::Control::IS_IRREVOCABLE && must_not_fail || falls_back;
         // Dropped last, also by a panic: the next one begins when all locks are released.
         let _ticket = is_irrevocable.then(|| {
@@ -444,7 +482,7 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
                 }
                 return answer;
             }
-            Err(failed) => failures = after(seat, failed, failures),
+            Err(failed) => record = after(seat, failed, record),
         }
     }
 }
@@ -532,42 +570,118 @@ impl<W: World> std::fmt::Debug for Session<W> {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::{Dcotl, DcotlSf, Dctl, DctlSf, Global, TVar, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
+    use crate::{
+        Dcotl, DcotlSf, Dctl, DctlSf, Memory, Own, Settings, TVar, Threads, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf,
+    };
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A transaction that has written what it has read, and then waits, sleeps: what it undoes is no change.
+    /// Waits until so many sleep, and then for long enough for many more attempts, if one of them did not.
+    fn watch_them_sleep<W: World>(sleepers: usize) {
+        let host = &W::memory().host;
+        let mut turn = 0;
+        while W::memory().room.count() < sleepers {
+            host.spin(turn);
+            turn += 1;
+        }
+        (0..20_000).for_each(|turn| host.spin(turn));
+    }
+
+    /// What an attempt that waits undoes is no change, neither to itself nor to others who wait for the same.
     fn whoever_waits_sleeps_whatever_it_has_written<W: World>() {
+        const WAITING: usize = 3;
         let (var, runs) = (TVar::<u64, W>::new_in(0), AtomicU64::new(0));
+        let before = W::memory().statistics();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                W::atomically(|tx| {
-                    runs.fetch_add(1, Ordering::Relaxed);
-                    if var.update(tx, |value| value + 1)? == 1 { tx.retry() } else { Ok(()) }
+            for _ in 0..WAITING {
+                scope.spawn(|| {
+                    W::atomically(|tx| {
+                        runs.fetch_add(1, Ordering::Relaxed);
+                        if var.update(tx, |value| value + 1)? == 1 { tx.retry() } else { Ok(()) }
+                    });
                 });
-            });
-            let host = &W::memory().host;
-            let mut turn = 0;
-            while W::memory().room.count() == 0 {
-                host.spin(turn);
-                turn += 1;
             }
-            // Long enough for many more, if it did not sleep.
-            (0..20_000).for_each(|turn| host.spin(turn));
+            watch_them_sleep::<W>(WAITING);
             var.store(1);
         });
-        assert_eq!(var.load(), 2);
-        assert!(runs.load(Ordering::Relaxed) < 10, "{runs:?} runs: it did not sleep");
+        let after = W::memory().statistics();
+        assert_eq!(var.load(), 1 + WAITING as u64);
+        let (runs, sleeps) = (runs.into_inner(), after.sleeps - before.sleeps);
+        assert!(runs < 100, "{runs} runs: they did not sleep");
+        assert!(
+            sleeps >= WAITING as u64 && sleeps + WAITING as u64 <= runs,
+            "{sleeps} sleeps in {runs} runs"
+        );
+    }
+
+    /// Each test has memories of its own: what happens there is counted.
+    macro_rules! worlds {
+        ($($name:ident: $control:ty;)*) => { crate::world! { $(
+            struct $name: $control, Threads, Own = Memory::new(Settings::default().slots(8), Threads::default());
+        )* } };
     }
 
     #[test]
     fn whoever_waits_sleeps() {
-        whoever_waits_sleeps_whatever_it_has_written::<Global<Dctl>>();
-        whoever_waits_sleeps_whatever_it_has_written::<Global<Dcotl>>();
-        whoever_waits_sleeps_whatever_it_has_written::<Global<DctlSf>>();
-        whoever_waits_sleeps_whatever_it_has_written::<Global<DcotlSf>>();
-        whoever_waits_sleeps_whatever_it_has_written::<Global<Tl2Gv4>>();
-        whoever_waits_sleeps_whatever_it_has_written::<Global<Tl2Gv5>>();
-        whoever_waits_sleeps_whatever_it_has_written::<Global<TinyStm>>();
-        whoever_waits_sleeps_whatever_it_has_written::<Global<TwoPlSf>>();
+        worlds! { A: Dctl; B: Dcotl; C: DctlSf; D: DcotlSf; E: Tl2Gv4; F: Tl2Gv5; G: TinyStm; H: TwoPlSf; }
+        whoever_waits_sleeps_whatever_it_has_written::<A>();
+        whoever_waits_sleeps_whatever_it_has_written::<B>();
+        whoever_waits_sleeps_whatever_it_has_written::<C>();
+        whoever_waits_sleeps_whatever_it_has_written::<D>();
+        whoever_waits_sleeps_whatever_it_has_written::<E>();
+        whoever_waits_sleeps_whatever_it_has_written::<F>();
+        whoever_waits_sleeps_whatever_it_has_written::<G>();
+        whoever_waits_sleeps_whatever_it_has_written::<H>();
+    }
+
+    /// While an irrevocable transaction holds for reading what another waits for, that one sleeps; and if it is then written, it is
+    /// woken.
+    fn whoever_waits_sleeps_beside_an_irrevocable_transaction<W: World>()
+    where
+        W::Control: StarvationFree,
+    {
+        for writes in [false, true] {
+            let (var, runs) = (TVar::<u64, W>::new_in(0), AtomicU64::new(0));
+            let sleeps = W::memory().statistics().sleeps;
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    W::irrevocably(|tx| {
+                        assert_eq!(var.get(tx)?, 0);
+                        scope.spawn(|| {
+                            W::atomically(|tx| {
+                                runs.fetch_add(1, Ordering::Relaxed);
+                                if var.get(tx)? == 0 { tx.retry() } else { Ok(()) }
+                            });
+                        });
+                        watch_them_sleep::<W>(1);
+                        if writes { var.set(tx, 1) } else { Ok(()) }
+                    });
+                    if !writes {
+                        watch_them_sleep::<W>(1);
+                        var.store(1);
+                    }
+                });
+            });
+            let (runs, sleeps) = (runs.into_inner(), W::memory().statistics().sleeps - sleeps);
+            assert!(runs < 10, "{runs} runs: it did not sleep");
+            assert!((1..runs).contains(&sleeps), "{sleeps} sleeps in {runs} runs");
+        }
+    }
+
+    #[test]
+    fn whoever_waits_sleeps_though_another_reads_and_lets_nobody_write() {
+        worlds! { A: DctlSf; B: DcotlSf; C: TwoPlSf; }
+        whoever_waits_sleeps_beside_an_irrevocable_transaction::<A>();
+        whoever_waits_sleeps_beside_an_irrevocable_transaction::<B>();
+        whoever_waits_sleeps_beside_an_irrevocable_transaction::<C>();
+    }
+
+    /// With `K` of 0 every transaction is irrevocable at once, and one that waits must not be.
+    #[test]
+    fn whoever_is_irrevocable_at_once_sleeps_too() {
+        crate::world! {
+            struct Hasty: DcotlSf, Threads, Own =
+                Memory::new(Settings::default().attempts_max(0), Threads::default());
+        }
+        whoever_waits_sleeps_whatever_it_has_written::<Hasty>();
     }
 }

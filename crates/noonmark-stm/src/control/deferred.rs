@@ -50,7 +50,7 @@
 //! the driver's ([`crate::run`]).
 
 use super::clock::Clock;
-use super::lock_word::{Held, Left, Limit, Lock, LockWord};
+use super::lock_word::{Held, Left, Limit, Lock, LockWord, Mark};
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
 use crate::log::Lent;
@@ -256,11 +256,11 @@ impl<V: Variant> Control for V {
             for held in me.held.iter() {
                 let time = if keeps_time { held.before.time() } else { time };
                 if is_irrevocable {
-                    Lock::release_alone(held, time, slot);
+                    Lock::release_alone(held, time, slot, Mark::of(ending));
                 } else {
-                    Lock::release(held, time, slot, V::IS_IRREVOCABLE);
+                    Lock::release(held, time, slot, V::IS_IRREVOCABLE, Mark::of(ending));
                 }
-                if held.before.is_watched() && !me.has_planted(Bug::SkipWakes) {
+                if held.before.is_watched() && !is_undone && !me.has_planted(Bug::SkipWakes) {
                     wake(held.lock.as_awaited());
                 }
             }
@@ -284,11 +284,16 @@ impl<V: Variant> Control for V {
     }
 
     fn watch(me: &Desk<Self>, read: Lent<Lock>) -> bool {
-        let seen = read.load();
-        !seen.is_written()
-            && !seen.is_read()
-            && V::is_read_consistent(seen, me.local.limit.get(), me.slot)
-            && read.watch(seen)
+        loop {
+            let seen = read.load();
+            if seen.is_written() || !V::is_read_consistent(seen, me.local.limit.get(), me.slot) {
+                return false;
+            }
+            // What came between may be another's mark, or the bit of the irrevocable transaction, and no change.
+            if read.watch(seen) {
+                return true;
+            }
+        }
     }
 
     fn time(shared: &Clock) -> u64 {

@@ -16,10 +16,11 @@
 //! unlocked ──try_lock (compare-and-swap from the word that was checked)──▶ written, by a speculative transaction
 //! written  ──release (subtracts the holder's own fields)──▶ unlocked, new timestamp
 //! any      ──read_lock (sets one bit)──▶ the same, and no new speculative lock
-//! read, not written ──write_lock_alone (store)──▶ read and written, by the irrevocable transaction
+//! read, not written ──write_lock_alone (swap)──▶ read and written, by the irrevocable transaction
 //! read, written by it ──release_alone (store)──▶ unlocked, new timestamp
 //! read     ──read_unlock (clears one bit)──▶ the same without
-//! unlocked ──watch (compare-and-swap)──▶ watched; the next lock takes the mark, and its release wakes
+//! not written ──watch (compare-and-swap)──▶ watched; the next lock takes the mark, and its release wakes, or puts
+//!                                           the mark back if what was written is undone
 //! ```
 //!
 //! # Departures from Algorithm 5
@@ -37,7 +38,8 @@
 //!   would carry into the slot.)
 //! - `writeLock` stores a word that is composed of the timestamp as it was before the wait, and drops the read bit.
 //!   Here it keeps the bit and takes the timestamp as it is. While the bit is set and the word unlocked nobody but
-//!   the one irrevocable transaction changes the word, so a store is enough.
+//!   the one irrevocable transaction changes the word, but for the mark of those who wait, so it is a swap that
+//!   takes the mark along.
 //! - A slot takes 10 bits and a timestamp 50 (the paper leaves it open), and there is a bit for those who wait for
 //!   a change.
 //!
@@ -54,6 +56,7 @@
 //!
 //! What it does not do: it does not wait, and does not know the clock.
 
+use super::Ending;
 use crate::log::Lent;
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
 use noonmark_core::{SlotId, WaitFor};
@@ -198,6 +201,35 @@ pub struct Held {
     word: LockWord,
 }
 
+impl Held {
+    /// The word that its release leaves, but for the bit of the irrevocable transaction.
+    #[inline(always)]
+    fn left(self, time: u64, slot: SlotId, mark: Mark) -> LockWord {
+        let word = LockWord::unlocked(time, slot);
+        match mark {
+            Mark::Answered => word,
+            Mark::Kept => LockWord(word.0 | self.before.0 & WATCHED),
+        }
+    }
+}
+
+/// What becomes of the mark of those who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Something has changed: they are woken.
+    Answered,
+    /// All is as before: they sleep on.
+    Kept,
+}
+
+impl Mark {
+    /// That of an attempt that ends like this.
+    #[inline(always)]
+    pub fn of(ending: Ending) -> Self {
+        if ending == Ending::Commit { Mark::Answered } else { Mark::Kept }
+    }
+}
+
 /// The lock of one object, or of all whose addresses are mapped to it.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -250,8 +282,8 @@ impl Lock {
     /// Lets go of what a speculative transaction holds, leaving this time. `shared`: an irrevocable transaction
     /// may set its bit meanwhile.
     #[inline(always)]
-    pub fn release(held: Held, time: u64, slot: SlotId, shared: bool) {
-        let next = LockWord::unlocked(time, slot);
+    pub fn release(held: Held, time: u64, slot: SlotId, shared: bool, mark: Mark) {
+        let next = held.left(time, slot, mark);
         // Release: the values come before. (So they do by the fence that whoever commits or undoes has passed; this
         // does not rely on it.) A word that others may change in the meantime is changed in one step,
         // and only in its holder's own fields: all but the read bit, which is in neither operand.
@@ -280,23 +312,25 @@ impl Lock {
     pub fn write_lock_alone(&self, lent: Lent<Lock>, seen: LockWord, slot: SlotId) -> Held {
         debug_assert!(seen.is_read() && !seen.is_written());
         let word = LockWord(seen.held_by(slot, true).0 | READ);
-        // A store: see the module's page. Relaxed, with a fence that puts it before the values.
-        self.0.store(word.0, Ordering::Relaxed);
+        // One step, as somebody may set his mark meanwhile: see the module's page. Relaxed, with a fence that puts it before
+        // the values.
+        let before = LockWord(self.0.swap(word.0, Ordering::Relaxed));
+        debug_assert_eq!(before.0 | WATCHED, seen.0 | WATCHED);
         fence(Ordering::Release);
-        Held { lock: lent, before: seen, word }
+        Held { lock: lent, before, word }
     }
 
     /// Lets go of what the irrevocable transaction holds, for reading too, leaving this time.
     #[inline]
-    pub fn release_alone(held: Held, time: u64, slot: SlotId) {
+    pub fn release_alone(held: Held, time: u64, slot: SlotId, mark: Mark) {
         // Release: the values come before. Nobody else changes the word.
-        held.lock.0.store(LockWord::unlocked(time, slot).0, Ordering::Release);
+        held.lock.0.store(held.left(time, slot, mark).0, Ordering::Release);
     }
 
-    /// Marks a word as watched, if it still is `seen`, which is not locked in either way: the irrevocable transaction
-    /// relies on it that nobody else changes what it has locked. Whoever marks has left a waker in the room before.
+    /// Marks a word as watched, if it still is `seen`, which is not locked for writing: its holder relies on it that nobody
+    /// marks it. Whoever marks has left a waker in the room before.
     pub fn watch(&self, seen: LockWord) -> bool {
-        debug_assert!(!seen.is_written() && !seen.is_read());
+        debug_assert!(!seen.is_written());
         // Relaxed: who changes the word finds the mark, by the order of changes of this one word, and goes to
         // the room. It finds the waker there, whose coming is ordered before by the mutex of the room: or else it
         // has been there earlier, and so changed the word before this, which does not find `seen`.
@@ -346,7 +380,7 @@ mod tests {
         let held = lock.try_lock(lend(&lock), seen, slot(5), true).unwrap();
         let word = lock.load();
         assert!(word.is_written_by(slot(5)) && !word.is_left_by(slot(5)) && word.is_consistent());
-        Lock::release(held, 9, slot(5), true);
+        Lock::release(held, 9, slot(5), true, Mark::Answered);
         // Unlocked again, but not what was seen: this is where the listing loses an update.
         assert!(lock.try_lock(lend(&lock), seen, slot(6), true).is_none());
         assert!(lock.load().is_left_by(slot(5)));
@@ -360,7 +394,7 @@ mod tests {
             let held = lock.try_lock(lend(&lock), lock.load(), slot(by), time % 2 == 1).unwrap();
             lock.read_lock();
             assert!(lock.load().is_read() && lock.load().is_written_by(slot(by)));
-            Lock::release(held, time, slot(by), true);
+            Lock::release(held, time, slot(by), true, Mark::Answered);
             let word = lock.load();
             assert!(word.is_read() && word.is_left_by(slot(by)) && word.time() == time);
             lock.read_unlock();
@@ -371,7 +405,13 @@ mod tests {
     #[test]
     fn a_read_lock_goes_though_another_wrote_last() {
         let lock = Lock::default();
-        Lock::release(lock.try_lock(lend(&lock), lock.load(), slot(3), true).unwrap(), 4, slot(3), true);
+        Lock::release(
+            lock.try_lock(lend(&lock), lock.load(), slot(3), true).unwrap(),
+            4,
+            slot(3),
+            true,
+            Mark::Answered,
+        );
         let before = lock.load();
         lock.read_lock();
         lock.read_lock();
@@ -383,13 +423,38 @@ mod tests {
     #[test]
     fn the_irrevocable_lock_keeps_the_time_and_forbids_others_until_it_goes() {
         let lock = Lock::default();
-        Lock::release(lock.try_lock(lend(&lock), lock.load(), slot(3), true).unwrap(), 4, slot(3), true);
+        Lock::release(
+            lock.try_lock(lend(&lock), lock.load(), slot(3), true).unwrap(),
+            4,
+            slot(3),
+            true,
+            Mark::Answered,
+        );
         lock.read_lock();
         let held = lock.write_lock_alone(lend(&lock), lock.load(), slot(8));
         let word = lock.load();
         assert!(word.is_read() && word.is_written_by(slot(8)) && word.time() == 4);
-        Lock::release_alone(held, 6, slot(8));
+        Lock::release_alone(held, 6, slot(8), Mark::Answered);
         assert_eq!(lock.load(), LockWord::unlocked(6, slot(8)));
+    }
+
+    #[test]
+    fn a_mark_stays_beside_the_read_bit_and_through_an_undoing() {
+        let lock = Lock::default();
+        lock.read_lock();
+        let read = lock.load();
+        assert!(lock.watch(read), "nobody writes");
+        // Marked since the look.
+        let held = lock.write_lock_alone(lend(&lock), read, slot(8));
+        assert!(held.before.is_watched() && !lock.load().is_watched());
+        Lock::release_alone(held, 3, slot(8), Mark::Kept);
+        let marked = lock.load();
+        assert!(marked.is_watched() && !marked.is_read() && marked.time() == 3);
+        let held = lock.try_lock(lend(&lock), marked, slot(1), true).unwrap();
+        lock.read_lock();
+        Lock::release(held, 4, slot(1), true, Mark::Kept);
+        let marked = lock.load();
+        assert!(marked.is_watched() && marked.is_read() && marked.is_left_by(slot(1)) && marked.time() == 4);
     }
 
     #[test]
@@ -401,7 +466,7 @@ mod tests {
         assert!(marked.is_watched() && lock.watch(marked));
         let held = lock.try_lock(lend(&lock), marked, slot(1), true).unwrap();
         assert!(!lock.watch(marked), "it is no longer what was seen");
-        Lock::release(held, 2, slot(1), true);
+        Lock::release(held, 2, slot(1), true, Mark::Answered);
         assert!(held.before.is_watched() && !lock.load().is_watched());
     }
 }

@@ -13,7 +13,7 @@
 //! preemptions (the switches away from a thread that could go on), it says so: two are what the failures that
 //! we know take.
 
-use super::lock_word::{Lock, LockWord};
+use super::lock_word::{Lock, LockWord, Mark};
 use super::{Conflict, Control, Ending};
 use crate::desk::{Common, Desk};
 use crate::log::Lent;
@@ -430,7 +430,7 @@ fn the_irrevocable_transaction_waits_for_the_last_writer_and_keeps_the_next_one_
                     let Some(held) = lock.0.try_lock(lent, seen, slot(1), true) else { continue };
                     let value = lock.1.load(Ordering::Relaxed);
                     lock.1.store(value + 1, Ordering::Relaxed);
-                    Lock::release(held, time, slot(1), true);
+                    Lock::release(held, time, slot(1), true, Mark::Answered);
                 }
             })
         };
@@ -446,10 +446,35 @@ fn the_irrevocable_transaction_waits_for_the_last_writer_and_keeps_the_next_one_
         let held = lock.0.write_lock_alone(unsafe { Lent::new(&lock.0) }, seen, slot(2));
         lock.1.store(first + 10, Ordering::Relaxed);
         assert_eq!(lock.1.load(Ordering::Relaxed), first + 10, "nobody else writes");
-        Lock::release_alone(held, 5, slot(2));
+        Lock::release_alone(held, 5, slot(2), Mark::Answered);
         speculative.join().unwrap();
         let word = lock.0.load();
         assert!(word != LockWord::NEW && !word.is_read() && !word.is_written());
         assert!(lock.1.load(Ordering::Relaxed) >= 10);
+    });
+}
+
+/// One who waits marks what he has read while the irrevocable transaction, which has locked it for reading, goes on to write it:
+/// he is woken, or he knows that he came too late.
+///
+/// *Planted*: `write_lock_alone` by a store.
+#[test]
+fn a_mark_beside_the_read_bit_is_not_lost() {
+    check_every_order(None, || {
+        let lock = Arc::new(Lock::default());
+        let watcher = {
+            let lock = lock.clone();
+            thread::spawn(move || {
+                let seen = lock.load();
+                seen.time() == 0 && !seen.is_written() && lock.watch(seen)
+            })
+        };
+        lock.read_lock();
+        // SAFETY: the lock outlives this.
+        let held = lock.write_lock_alone(unsafe { Lent::new(&lock) }, lock.load(), slot(2));
+        Lock::release_alone(held, 5, slot(2), Mark::Answered);
+        let is_marked = watcher.join().unwrap();
+        assert_eq!(held.before.is_watched(), is_marked, "a sleeper whom nobody wakes");
+        assert!(!lock.load().is_watched());
     });
 }

@@ -35,9 +35,9 @@ impl Rival for Lsa {
     }
 
     #[inline]
-    fn undo_time(clock: &Clock, before: u64) -> u64 {
-        clock.advance_past(before);
-        before + 1
+    fn undo_time(clock: &Clock, newest: u64) -> Option<u64> {
+        clock.advance_past(newest);
+        None
     }
 
     fn met(_: &Clock, _: u64) {}

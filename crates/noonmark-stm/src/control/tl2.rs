@@ -40,8 +40,8 @@ impl Rival for Gv4 {
     }
 
     #[inline]
-    fn undo_time(clock: &Clock, _: u64) -> u64 {
-        clock.advance_or_adopt(clock.now_after_fence()).0
+    fn undo_time(clock: &Clock, _: u64) -> Option<u64> {
+        Some(clock.advance_or_adopt(clock.now_after_fence()).0)
     }
 
     fn met(_: &Clock, _: u64) {}
@@ -58,8 +58,8 @@ impl Rival for Gv5 {
     }
 
     #[inline]
-    fn undo_time(clock: &Clock, _: u64) -> u64 {
-        clock.now_after_fence() + 1
+    fn undo_time(clock: &Clock, _: u64) -> Option<u64> {
+        Some(clock.now_after_fence() + 1)
     }
 
     fn met(clock: &Clock, time: u64) {

@@ -145,8 +145,13 @@ impl Lock {
     fn release(&self, has_changed: bool) -> bool {
         // Only the holder changes the version and the holder, and he is the caller; others may set marks, which this
         // takes off. Release: the values come before.
-        let next = (self.own().version() + u64::from(has_changed)) << VERSION_SHIFT;
-        self.writer.swap(next, Ordering::Release) & (WANTED | WATCHED) != 0
+        if has_changed {
+            let next = (self.own().version() + 1) << VERSION_SHIFT;
+            self.writer.swap(next, Ordering::Release) & (WANTED | WATCHED) != 0
+        } else {
+            // Who waits for a change sleeps on.
+            self.writer.fetch_and(!(HOLDER | WANTED), Ordering::Release) & WANTED != 0
+        }
     }
 
     fn key(&self) -> WaitFor {
@@ -409,15 +414,17 @@ impl Control for TwoPlSf {
     }
 
     fn watch(_: &Desk<Self>, read: Read) -> bool {
-        let seen = Word(read.lock.writer.load(Ordering::Relaxed));
         // Relaxed: see `super::lock_word::Lock::watch`.
-        seen.is_free()
-            && seen.version() == read.version
-            && read
-                .lock
-                .writer
-                .compare_exchange(seen.0, seen.0 | WATCHED, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+        let mut seen = Word(read.lock.writer.load(Ordering::Relaxed));
+        while seen.is_free() && seen.version() == read.version {
+            let marked = Word(seen.0 | WATCHED);
+            match read.lock.writer.compare_exchange(seen.0, marked.0, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                // Another's mark is no change.
+                Err(now) => seen = Word(now),
+            }
+        }
+        false
     }
 
     /// That of the conflict clock.

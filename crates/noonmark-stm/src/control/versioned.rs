@@ -21,7 +21,7 @@
 //! What it does not do: none of these is starvation-free, and none knows irrevocable transactions.
 
 use super::clock::Clock;
-use super::lock_word::{Held, Limit, Lock, LockWord};
+use super::lock_word::{Held, Limit, Lock, LockWord, Mark};
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
 use crate::log::Lent;
@@ -44,9 +44,9 @@ pub trait Rival: Send + Sync + 'static {
     /// sequentially consistent fence has been passed.
     fn commit_time(clock: &Clock, began: u64) -> (u64, bool);
 
-    /// All is undone: the time to leave with a lock that had this one before. A sequentially consistent fence has been
-    /// passed.
-    fn undo_time(clock: &Clock, before: u64) -> u64;
+    /// All is undone: the time to leave with all locks, of which the newest had this one before; `None`: each with the time
+    /// after the one that it had. Asked once for all of them. A sequentially consistent fence has been passed.
+    fn undo_time(clock: &Clock, newest: u64) -> Option<u64>;
 
     /// An attempt ends because it met this time, which is after its own.
     fn met(clock: &Clock, time: u64);
@@ -231,19 +231,18 @@ impl<R: Rival> Control for Versioned<R> {
     #[inline]
     fn release(me: &Desk<Self>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
         let is_undone = ending != Ending::Commit;
+        let mut time_of_all = Some(me.local.commit_time.get());
         if is_undone && !me.held.is_empty() {
             fence(Ordering::SeqCst);
+            let newest = me.held.iter().map(|held| held.before.time()).max();
+            time_of_all = R::undo_time(me.shared(), newest.unwrap_or(0));
         }
+        let keeps_time = me.has_planted(if is_undone { Bug::UndoKeepsTime } else { Bug::CommitKeepsTime });
         for held in me.held.iter() {
             let before = held.before.time();
-            let time = match ending {
-                Ending::Commit if me.has_planted(Bug::CommitKeepsTime) => before,
-                Ending::Commit => me.local.commit_time.get(),
-                _ if me.has_planted(Bug::UndoKeepsTime) => before,
-                _ => R::undo_time(me.shared(), before),
-            };
-            Lock::release(held, time, me.slot, false);
-            if held.before.is_watched() && !me.has_planted(Bug::SkipWakes) {
+            let time = if keeps_time { before } else { time_of_all.unwrap_or(before + 1) };
+            Lock::release(held, time, me.slot, false, Mark::of(ending));
+            if held.before.is_watched() && !is_undone && !me.has_planted(Bug::SkipWakes) {
                 wake(held.lock.as_awaited());
             }
         }
@@ -257,13 +256,94 @@ impl<R: Rival> Control for Versioned<R> {
     }
 
     fn watch(me: &Desk<Self>, read: Lent<Lock>) -> bool {
-        let seen = read.load();
-        // What the attempt had locked itself was unchanged when it was undone, and has a new time since.
-        let is_unchanged = seen.is_older_than(me.local.limit.get()) || seen.is_left_by(me.slot);
-        is_unchanged && read.watch(seen)
+        loop {
+            let seen = read.load();
+            // What the attempt had locked itself was unchanged when it was undone, and has a new time since.
+            if !(seen.is_older_than(me.local.limit.get()) || seen.is_left_by(me.slot)) {
+                return false;
+            }
+            // What came between may be another's mark, and no change.
+            if read.watch(seen) {
+                return true;
+            }
+        }
     }
 
     fn time(shared: &Clock) -> u64 {
         shared.now()
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use crate::{
+        Dcotl, DcotlSf, Dctl, DctlSf, Interrupted, Memory, Own, Settings, TVar, Threads, TinyStm, Tl2Gv4,
+        Tl2Gv5, World, world,
+    };
+
+    /// How often the clock is advanced by one who is called off, and by one whom a conflict ends and who then commits, after
+    /// eight writes each.
+    fn advances<W: World>() -> [u64; 2] {
+        struct CalledOff;
+        impl From<Interrupted> for CalledOff {
+            fn from(_: Interrupted) -> Self {
+                CalledOff
+            }
+        }
+        let clock = || W::memory().statistics().clock;
+        let vars: Vec<TVar<u64, W>> = (0..9).map(|_| TVar::new_in(0)).collect();
+        // With the clock's present time, where a commit leaves that.
+        W::atomically(|tx| vars.iter().try_for_each(|var| var.set(tx, 1)));
+        // Whoever meets a time of the future (GV5) has then advanced the clock to it.
+        let look = || W::view(|tx| vars.iter().try_for_each(|var| var.get(tx).map(drop)));
+        look();
+        let begin = clock();
+        let called_off: Result<(), CalledOff> = W::try_atomically(|tx| {
+            vars[..8].iter().try_for_each(|var| var.set(tx, 2))?;
+            Err(CalledOff)
+        });
+        assert!(called_off.is_err());
+        let by_calling_off = clock() - begin;
+        look();
+        // Two desks of one thread: the other one's transaction comes into the midst of the first attempt.
+        let (mut mine, mut other) = (W::session(), W::session());
+        let (begin, mut attempts) = (clock(), 0);
+        mine.atomically(|tx| {
+            attempts += 1;
+            vars[8].get(tx)?;
+            vars[..8].iter().try_for_each(|var| var.set(tx, var.get(tx)? + 1))?;
+            if attempts == 1 {
+                other.atomically(|tx| vars[8].set(tx, 7));
+            }
+            Ok(())
+        });
+        // Before anybody looks again.
+        let by_conflict = clock() - begin;
+        assert_eq!((attempts, vars[0].load(), vars[8].load()), (2, 2, 7));
+        [by_calling_off, by_conflict]
+    }
+
+    /// As the table at [`Control`](crate::Control) has it: who undoes eight writes draws at most one time.
+    #[test]
+    fn an_undoing_advances_the_clock_once() {
+        world! {
+            struct A: Tl2Gv4, Threads, Own = Memory::new(Settings::default().slots(8), Threads::default());
+            struct B: Tl2Gv5, Threads, Own = Memory::new(Settings::default().slots(8), Threads::default());
+            struct C: TinyStm, Threads, Own = Memory::new(Settings::default().slots(8), Threads::default());
+            struct D: Dctl, Threads, Own = Memory::new(Settings::default().slots(8), Threads::default());
+            struct E: Dcotl, Threads, Own = Memory::new(Settings::default().slots(8), Threads::default());
+            struct F: DctlSf, Threads, Own = Memory::new(Settings::default().slots(8), Threads::default());
+            struct G: DcotlSf, Threads, Own = Memory::new(Settings::default().slots(8), Threads::default());
+        }
+        // The undoing; and the other's commit, the attempt to commit, the undoing, the commit.
+        assert_eq!(advances::<A>(), [1, 4]);
+        // A commit is at the clock's next time; who meets that advances it.
+        assert_eq!(advances::<B>(), [0, 1]);
+        // The values had the clock's present time; at the second undoing they have an older one.
+        assert_eq!(advances::<C>(), [1, 3]);
+        // Nobody who undoes; but whoever has met a conflict, unless the clock is past it: under DCTL the other one, too, who writes
+        // what is as new as the clock.
+        assert_eq!([advances::<D>(), advances::<F>()], [[0, 2]; 2]);
+        assert_eq!([advances::<E>(), advances::<G>()], [[0, 1]; 2]);
     }
 }
