@@ -25,6 +25,9 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+/// How many blocks are retired at a time. (The model checkers are to see it happen.)
+const RETIRED_TOGETHER: usize = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
+
 /// What all desks of a memory share.
 pub struct Common<C: Control> {
     pub shared: CachePadded<C::Shared>,
@@ -170,8 +173,11 @@ pub struct Desk<C: Control> {
     /// What a branch has allocated that was undone: freed in any case, but not before the attempt ends, as the
     /// closure may still refer to it.
     discarded: Log<Block>,
-    /// What is to be freed if the attempt commits.
+    /// What is to be freed: by transactions that have committed, and, if it commits, by the attempt under way. To retire something takes
+    /// a fence, so it is done for some of them together.
     freed: Log<Block>,
+    /// How many of those are there for good. **Invariant**: between attempts all are.
+    freed_for_good: Cell<usize>,
     limbo: RefCell<Limbo>,
     /// Where the numbers that are drawn here have come to.
     random: Cell<u64>,
@@ -199,6 +205,7 @@ impl<C: Control> Desk<C> {
             allocated: Log::default(),
             discarded: Log::default(),
             freed: Log::default(),
+            freed_for_good: Cell::new(0),
             limbo: RefCell::new(Limbo::new()),
             random: Cell::new(slot.index() as u64),
             counts: Counts::default(),
@@ -275,7 +282,8 @@ impl<C: Control> Desk<C> {
     #[inline(always)]
     pub fn leave(&self) {
         debug_assert!(self.reads.is_empty() && self.held.is_empty() && self.overwritten.is_empty());
-        debug_assert!(self.allocated.is_empty() && self.discarded.is_empty() && self.freed.is_empty());
+        debug_assert!(self.allocated.is_empty() && self.discarded.is_empty());
+        debug_assert!(self.freed.len() == self.freed_for_good.get());
         debug_assert!(!self.is_irrevocable.get() && self.cause.get().is_none());
     }
 
@@ -354,21 +362,23 @@ impl<C: Control> Desk<C> {
 
     /// Undoes all that the attempt has done.
     pub fn undo(&self) {
-        self.undo_to(Savepoint { overwritten: 0, allocated: 0, freed: 0 });
+        self.undo_to(Savepoint { overwritten: 0, allocated: 0, freed: self.freed_for_good.get() });
     }
 
     /// The attempt has let go of its locks: clears the desk. The slot is unpinned, and the closure is over.
     ///
     /// What is freed runs code of the users' (their `Drop`), which may run transactions, at other desks.
-    #[inline]
+    #[inline(always)]
     pub fn settle(&self, is_committed: bool, epochs: &Epochs) {
         self.is_irrevocable.set(false);
-        self.cause.set(None);
-        self.reads.truncate(0);
-        self.held.truncate(0);
-        self.overwritten.truncate(0);
+        self.reads.clear();
+        self.held.clear();
+        self.overwritten.clear();
         if is_committed {
-            self.allocated.truncate(0);
+            debug_assert!(self.cause.get().is_none(), "what has been interrupted does not commit");
+            self.allocated.clear();
+        } else {
+            self.cause.set(None);
         }
         debug_assert!(self.allocated.is_empty(), "what is undone is discarded");
         while let Some(block) = self.discarded.pop() {
@@ -376,19 +386,24 @@ impl<C: Control> Desk<C> {
             // followed it, as the copy did not stand. The closure, which could, is over.
             unsafe { block.free() };
         }
-        if !self.freed.is_empty() {
+        // (If it was undone, what it has freed is not.)
+        self.freed_for_good.set(self.freed.len());
+        if self.freed.len() >= RETIRED_TOGETHER {
             self.retire(epochs);
         }
     }
 
+    /// Retires what has been freed for good: no attempt is under way.
+    #[cold]
     #[inline(never)]
     fn retire(&self, epochs: &Epochs) {
+        self.freed_for_good.set(0);
         // What is freed is freed by code of others, which may run transactions, at other desks.
         self.limbo.borrow_mut().retire_all(
             epochs,
             std::iter::from_fn(|| {
                 let block = self.freed.pop()?;
-                // SAFETY: promised at `freed`; the attempt has committed and let go, or the log would be empty.
+                // SAFETY: promised at `freed`; the transaction has committed and let go: what others freed is not in the log.
                 Some(unsafe { block.into_garbage() })
             }),
         );
@@ -396,16 +411,18 @@ impl<C: Control> Desk<C> {
 
     /// Frees what is old enough.
     pub fn collect(&self, epochs: &Epochs) {
+        self.retire(epochs);
         self.limbo.borrow_mut().collect(epochs);
     }
 
     /// How much waits to be freed.
     pub fn garbage(&self) -> usize {
-        self.limbo.borrow().len()
+        self.limbo.borrow().len() + self.freed_for_good.get()
     }
 
     /// Leaves what waits to be freed to others.
     pub fn abandon(&self, epochs: &Epochs) {
+        self.retire(epochs);
         self.limbo.borrow_mut().abandon(epochs);
     }
 }

@@ -213,7 +213,11 @@ impl<'a, W: World> Attempt<'a, W> {
     /// What was validated counts from here on.
     #[inline(always)]
     fn commit(self) {
-        self.release(Ending::Commit);
+        // (Where views leave nothing to let go of, neither do others that have only read.)
+        let has_only_read = W::Control::VIEWS_LEAVE_NOTHING && self.desk.held.is_empty();
+        if !has_only_read || self.desk.is_irrevocable() {
+            self.release(Ending::Commit);
+        }
         self.settle(true);
         self.desk().counts.commits.add_one();
         std::mem::forget(self);

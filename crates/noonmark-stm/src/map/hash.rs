@@ -305,7 +305,36 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
         }
     }
 
-    /// The first of the entries among which is whatever has this hash.
+    /// How many buckets there are; that in which something is that has this hash; and its first entry.
+    #[inline(always)]
+    fn bucket_of<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        hash: usize,
+    ) -> Answer<(usize, usize, Link<'tx, K, V, W>)> {
+        match &self.growth {
+            None => {
+                let number = hash & (self.first.len() - 1);
+                Ok((self.first.len(), number, self.first[number].get(tx)?))
+            }
+            Some(growth) => self.bucket_of_grown(tx, growth, hash),
+        }
+    }
+
+    /// The same in a map that grows: out of line, so that it takes no registers from the other.
+    #[inline(never)]
+    fn bucket_of_grown<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        growth: &'tx Growth<K, V, W>,
+        hash: usize,
+    ) -> Answer<(usize, usize, Link<'tx, K, V, W>)> {
+        let buckets = growth.count(tx)?;
+        let (number, first) = self.nearest_set(tx, hash & (buckets - 1))?;
+        Ok((buckets, number, first))
+    }
+
+    /// As [`Buckets::bucket_of`], the entry alone.
     #[inline(always)]
     fn first_of<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, hash: usize) -> Answer<Link<'tx, K, V, W>> {
         match &self.growth {
@@ -314,7 +343,7 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
         }
     }
 
-    /// The same in a map that grows: out of line, so that it takes no registers from the other.
+    /// The same in a map that grows.
     #[inline(never)]
     fn first_of_grown<'tx, X: Reads<'tx, W>>(
         &'tx self,
@@ -387,6 +416,24 @@ impl<K: Key + Hash, V: Value, W: World, H: BuildHasher> Buckets<K, V, W, H> {
         Ok(moved)
     }
 
+    /// Something with this hash has been put in: doubles the number of buckets, if it is time, and sets some that are unset.
+    #[inline(never)]
+    fn grow<'tx, X: Writes<'tx, W>>(
+        &'tx self,
+        tx: X,
+        growth: &'tx Growth<K, V, W>,
+        hash: usize,
+        buckets: usize,
+        has_long_chain: bool,
+    ) -> Answer<()> {
+        if has_long_chain && buckets >> DOUBLINGS_MAX < self.first.len() && self.seems_full(hash, buckets) {
+            // What is read from now on may be in buckets of the new segment, which are unset.
+            growth.doublings.update(tx, |doublings| doublings + 1)?;
+        }
+        let numbers = growth.claim(buckets);
+        if numbers.is_empty() { Ok(()) } else { self.sweep(tx, numbers) }
+    }
+
     /// Sets some buckets, unless somebody has set them since.
     #[cold]
     fn sweep<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, numbers: Range<usize>) -> Answer<()> {
@@ -401,6 +448,7 @@ impl<K: Key + Hash, V: Value, W: World, H: BuildHasher> Buckets<K, V, W, H> {
 
 impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
     /// Makes what leads to an entry lead elsewhere: the entry before it, or the bucket.
+    #[inline(always)]
     fn lead<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
@@ -439,6 +487,7 @@ where
         &node.value
     }
 
+    #[inline(always)]
     fn put_in<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
@@ -451,20 +500,17 @@ where
             if number == place.bucket { self.bucket(number).get(tx)? } else { self.set_up(tx, number)? };
         let node = Node { key, value: V::store(value), next: TLink::to(first) };
         self.bucket(number).set(tx, Some(TRef::alloc(tx, node)))?;
-        let Some(growth) = &self.growth else { return Ok(()) };
-        // (A chain of several buckets is no wonder.)
-        if place.others >= CHAIN_LONG
-            && place.bucket == number
-            && place.buckets >> DOUBLINGS_MAX < self.first.len()
-            && self.seems_full(place.hash, place.buckets)
-        {
-            // What is read from now on may be in buckets of the new segment, which are unset.
-            growth.doublings.update(tx, |doublings| doublings + 1)?;
+        match &self.growth {
+            None => Ok(()),
+            // (A chain of several buckets is no wonder.)
+            Some(growth) => {
+                let has_long_chain = place.bucket == number && place.others >= CHAIN_LONG;
+                self.grow(tx, growth, place.hash, place.buckets, has_long_chain)
+            }
         }
-        let numbers = growth.claim(place.buckets);
-        if numbers.is_empty() { Ok(()) } else { self.sweep(tx, numbers) }
     }
 
+    #[inline(always)]
     fn take_out<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
@@ -543,15 +589,15 @@ where
         Ok(at)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_place<'tx, X: Reads<'tx, W>>(
         &'tx self,
         tx: X,
         key: &Q,
         place: &mut Self::Place<'tx>,
     ) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let (hash, buckets) = (self.hash(key), self.count(tx)?);
-        let (bucket, mut at) = self.nearest_set(tx, hash & (buckets - 1))?;
+        let hash = self.hash(key);
+        let (buckets, bucket, mut at) = self.bucket_of(tx, hash)?;
         *place = Place { hash, buckets, bucket, before: None, others: 0 };
         while let Some(node) = at {
             if node.key.borrow() == key {
@@ -621,5 +667,63 @@ impl Hasher for Folding {
     #[inline(always)]
     fn write_usize(&mut self, word: usize) {
         self.write_u64(word as u64);
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    /// How many buckets of a map are unset, and how many there are.
+    fn unset(map: &THashMap<u64, u64>) -> (usize, usize) {
+        let buckets = crate::view(|tx| map.buckets(tx));
+        ((0..buckets).filter(|number| map.0.bucket(*number).glance().is_none()).count(), buckets)
+    }
+
+    #[test]
+    fn after_a_doubling_a_quarter_as_many_insertions_set_all_new_buckets() {
+        let map = THashMap::new();
+        let (mut seen, mut doublings) = (unset(&map).1, 0);
+        for key in 0..20_000 {
+            crate::atomically(|tx| map.insert(tx, key, key));
+            let (left, buckets) = unset(&map);
+            if buckets == seen {
+                continue;
+            }
+            assert!(left > buckets / 2 - SWEEP, "{left} of {buckets}: those of the new segment are unset");
+            let insertions = (buckets - seen) as u64 / SWEEP as u64;
+            // What others insert meanwhile need not be near what is looked up.
+            for other in 0..insertions {
+                crate::atomically(|tx| map.insert(tx, (key + 1) << 32 | other, 0));
+            }
+            assert_eq!(unset(&map).0, 0, "of {buckets} after {insertions} insertions");
+            (seen, doublings) = (unset(&map).1, doublings + 1);
+        }
+        assert!(doublings > 5, "{doublings}");
+        crate::view(|tx| map.check(tx));
+    }
+
+    #[test]
+    fn what_an_undone_attempt_has_claimed_is_set_when_something_is_inserted() {
+        let map = THashMap::new();
+        let mut key = 0;
+        while unset(&map).0 == 0 {
+            key += 1;
+            crate::atomically(|tx| map.insert(tx, key, key));
+        }
+        let (left, buckets) = unset(&map);
+        for number in 0..buckets as u64 {
+            let called_off: Result<(), crate::Interrupted> = crate::try_atomically(|tx| {
+                map.insert(tx, 1 << 40 | number, 0)?;
+                Err(crate::Interrupted(()))
+            });
+            assert!(called_off.is_err());
+        }
+        assert_eq!(unset(&map), (left, buckets), "what was undone has set nothing");
+        assert_eq!(crate::view(|tx| map.check(tx)).0 as u64, key);
+        for other in 0..20 * buckets as u64 {
+            crate::atomically(|tx| map.insert(tx, 1 << 41 | other, 0));
+        }
+        assert_eq!(crate::view(|tx| map.check(tx)).0 as u64, key + 20 * buckets as u64);
     }
 }

@@ -378,6 +378,7 @@ impl<S: Structure> TMap<S> {
         Ok(Some(value))
     }
 
+    #[inline]
     fn take_out<'tx, X>(&'tx self, tx: X, place: &mut S::Place<'tx>, node: NodeOf<'tx, S>) -> Answer<()>
     where
         X: Writes<'tx, S::World>,
