@@ -10,8 +10,8 @@
 //!
 //! Memory that an attempt allocates is nobody else's until it commits: if it does not, the memory is freed. Memory that
 //! it frees is freed only after it has committed *and* whoever might have found it before has ended: it is
-//! retired to the epochs. So neither a transaction that is doomed and does not know it, nor one that reads an older
-//! state, ever touches freed memory.
+//! retired to the epochs, together with what the next few transactions here free. So neither a transaction that is
+//! doomed and does not know it, nor one that reads an older state, ever touches freed memory.
 //!
 //! What it does not do: it does not decide how an attempt ends, and it knows no lock.
 

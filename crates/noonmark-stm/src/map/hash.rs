@@ -33,8 +33,9 @@
 //!
 //! *When to double?* Entries are not counted, as that would make every two insertions conflict. An insertion that finds
 //! a long chain looks at some hundred buckets of the newest segment, at a glance that nothing is concluded from but this: if
-//! seven of ten have entries, then it is time: there are 1.2 entries a bucket (the share of empty buckets falls as the
-//! exponential function), or, as many look and the first to find it so doubles, about one. An unset one
+//! three quarters have entries, then it is time: there are 1.4 entries a bucket (the share of empty buckets falls as the
+//! exponential function), or, as many look and the first to find it so doubles, somewhat more than one. (In a small map, where all
+//! look at the same buckets, seven of ten will do: keys that are not random spread less evenly.) An unset one
 //! whose parent has entries counts as two thirds: so likely is it that one of them belongs in it.
 //!
 //! What it does not do: it does not shrink. Its default hasher ([`Folding`]) does not withstand keys that somebody chooses to
@@ -363,19 +364,21 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
         let group = begins + (hash & (buckets - begins - 1) & !(glances - 1));
         // Mostly a quarter of them shows that it is not.
         let few = glances.div_ceil(4);
-        self.have_entries(group..group + few, 6) && self.have_entries(group..group + glances, 7)
+        // Where these are all that there are, nobody finds others that are fuller by chance.
+        let percent = if glances == buckets - begins { 70 } else { 75 };
+        self.have_entries(group..group + few, 60) && self.have_entries(group..group + glances, percent)
     }
 
-    /// Whether so many tenths of some buckets have entries, at a glance.
-    fn have_entries(&self, numbers: Range<usize>, tenths: usize) -> bool {
-        let wanted = numbers.len() * tenths * 3;
+    /// Whether so many of some buckets have entries, at a glance.
+    fn have_entries(&self, numbers: Range<usize>, percent: usize) -> bool {
+        let wanted = numbers.len() * percent * 3;
         let thirds: usize = numbers
             .map(|number| match self.bucket(number).glance() {
                 Some(has_entries) => 3 * usize::from(has_entries),
                 None => 2 * usize::from(self.bucket(parent(number)).glance() == Some(true)),
             })
             .sum();
-        thirds * 10 >= wanted
+        thirds * 100 >= wanted
     }
 }
 
