@@ -10,8 +10,8 @@
 //!
 //! Memory that an attempt allocates is nobody else's until it commits: if it does not, the memory is freed. Memory that
 //! it frees is freed only after it has committed *and* whoever might have found it before has ended: it is
-//! retired to the epochs. So neither a transaction that is doomed and does not know it, nor one that reads an older
-//! state, ever touches freed memory.
+//! retired to the epochs, together with what the next few transactions here free. So neither a transaction that is
+//! doomed and does not know it, nor one that reads an older state, ever touches freed memory.
 //!
 //! What it does not do: it does not decide how an attempt ends, and it knows no lock.
 
@@ -24,6 +24,9 @@ use noonmark_core::{Epochs, Garbage, Limbo, SlotId};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// How many blocks are retired at a time. (The model checkers are to see it happen.)
+const RETIRED_TOGETHER: usize = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
 
 /// What all desks of a memory share.
 pub struct Common<C: Control> {
@@ -156,8 +159,8 @@ pub struct Desk<C: Control> {
     pub reads: Log<C::Read>,
     /// What it has locked.
     pub held: Log<C::Held>,
-    /// Who works here while an attempt is under way (the host's hint, and 1), or 0. Others look at it.
-    busy_with: AtomicUsize,
+    /// Who works here, or was the last to: the host's hint, and 1; 0: nobody yet. Others look at it.
+    worked_by: AtomicUsize,
     /// Whether the attempt under way is irrevocable. **Invariant**: between attempts it is not.
     is_irrevocable: Cell<bool>,
     /// Whether whoever works here sleeps if the next answer is *wait*, so that he must be woken.
@@ -170,8 +173,11 @@ pub struct Desk<C: Control> {
     /// What a branch has allocated that was undone: freed in any case, but not before the attempt ends, as the
     /// closure may still refer to it.
     discarded: Log<Block>,
-    /// What is to be freed if the attempt commits.
+    /// What is to be freed: by transactions that have committed, and, if it commits, by the attempt under way. To retire something takes
+    /// a fence, so it is done for some of them together.
     freed: Log<Block>,
+    /// How many of those are there for good. **Invariant**: between attempts all are.
+    freed_for_good: Cell<usize>,
     limbo: RefCell<Limbo>,
     /// Where the numbers that are drawn here have come to.
     random: Cell<u64>,
@@ -191,7 +197,7 @@ impl<C: Control> Desk<C> {
             local: C::local(slot),
             reads: Log::default(),
             held: Log::default(),
-            busy_with: AtomicUsize::new(0),
+            worked_by: AtomicUsize::new(0),
             is_irrevocable: Cell::new(false),
             goes_to_sleep: Cell::new(false),
             cause: Cell::new(None),
@@ -199,6 +205,7 @@ impl<C: Control> Desk<C> {
             allocated: Log::default(),
             discarded: Log::default(),
             freed: Log::default(),
+            freed_for_good: Cell::new(0),
             limbo: RefCell::new(Limbo::new()),
             random: Cell::new(slot.index() as u64),
             counts: Counts::default(),
@@ -265,7 +272,7 @@ impl<C: Control> Desk<C> {
         debug_assert!(self.reads.is_empty() && self.held.is_empty() && self.overwritten.is_empty());
         debug_assert!(!self.is_irrevocable.get() && self.cause.get().is_none());
         // Relaxed: who looks for itself is the one who wrote it.
-        self.busy_with.store(caller + 1, Ordering::Relaxed);
+        self.worked_by.store(caller + 1, Ordering::Relaxed);
         if is_irrevocable {
             self.is_irrevocable.set(true);
         }
@@ -275,14 +282,14 @@ impl<C: Control> Desk<C> {
     #[inline(always)]
     pub fn leave(&self) {
         debug_assert!(self.reads.is_empty() && self.held.is_empty() && self.overwritten.is_empty());
-        debug_assert!(self.allocated.is_empty() && self.discarded.is_empty() && self.freed.is_empty());
+        debug_assert!(self.allocated.is_empty() && self.discarded.is_empty());
+        debug_assert!(self.freed.len() == self.freed_for_good.get());
         debug_assert!(!self.is_irrevocable.get() && self.cause.get().is_none());
-        self.busy_with.store(0, Ordering::Relaxed);
     }
 
-    /// Whether this caller is in the midst of an attempt here.
-    pub fn is_busy_with(&self, caller: usize) -> bool {
-        self.busy_with.load(Ordering::Relaxed) == caller + 1
+    /// Whether this caller is in the midst of an attempt here, if anybody is.
+    pub fn is_worked_by(&self, caller: usize) -> bool {
+        self.worked_by.load(Ordering::Relaxed) == caller + 1
     }
 
     /// The attempt under way will not commit. The first cause stays.
@@ -355,22 +362,23 @@ impl<C: Control> Desk<C> {
 
     /// Undoes all that the attempt has done.
     pub fn undo(&self) {
-        self.undo_to(Savepoint { overwritten: 0, allocated: 0, freed: 0 });
+        self.undo_to(Savepoint { overwritten: 0, allocated: 0, freed: self.freed_for_good.get() });
     }
 
     /// The attempt has let go of its locks: clears the desk. The slot is unpinned, and the closure is over.
     ///
     /// What is freed runs code of the users' (their `Drop`), which may run transactions, at other desks.
-    #[inline]
+    #[inline(always)]
     pub fn settle(&self, is_committed: bool, epochs: &Epochs) {
-        self.busy_with.store(0, Ordering::Relaxed);
         self.is_irrevocable.set(false);
-        self.cause.set(None);
-        self.reads.truncate(0);
-        self.held.truncate(0);
-        self.overwritten.truncate(0);
+        self.reads.clear();
+        self.held.clear();
+        self.overwritten.clear();
         if is_committed {
-            self.allocated.truncate(0);
+            debug_assert!(self.cause.get().is_none(), "what has been interrupted does not commit");
+            self.allocated.clear();
+        } else {
+            self.cause.set(None);
         }
         debug_assert!(self.allocated.is_empty(), "what is undone is discarded");
         while let Some(block) = self.discarded.pop() {
@@ -378,19 +386,24 @@ impl<C: Control> Desk<C> {
             // followed it, as the copy did not stand. The closure, which could, is over.
             unsafe { block.free() };
         }
-        if !self.freed.is_empty() {
+        // (If it was undone, what it has freed is not.)
+        self.freed_for_good.set(self.freed.len());
+        if self.freed.len() >= RETIRED_TOGETHER {
             self.retire(epochs);
         }
     }
 
+    /// Retires what has been freed for good: no attempt is under way.
+    #[cold]
     #[inline(never)]
     fn retire(&self, epochs: &Epochs) {
+        self.freed_for_good.set(0);
         // What is freed is freed by code of others, which may run transactions, at other desks.
         self.limbo.borrow_mut().retire_all(
             epochs,
             std::iter::from_fn(|| {
                 let block = self.freed.pop()?;
-                // SAFETY: promised at `freed`; the attempt has committed and let go, or the log would be empty.
+                // SAFETY: promised at `freed`; the transaction has committed and let go: what others freed is not in the log.
                 Some(unsafe { block.into_garbage() })
             }),
         );
@@ -398,16 +411,18 @@ impl<C: Control> Desk<C> {
 
     /// Frees what is old enough.
     pub fn collect(&self, epochs: &Epochs) {
+        self.retire(epochs);
         self.limbo.borrow_mut().collect(epochs);
     }
 
     /// How much waits to be freed.
     pub fn garbage(&self) -> usize {
-        self.limbo.borrow().len()
+        self.limbo.borrow().len() + self.freed_for_good.get()
     }
 
     /// Leaves what waits to be freed to others.
     pub fn abandon(&self, epochs: &Epochs) {
+        self.retire(epochs);
         self.limbo.borrow_mut().abandon(epochs);
     }
 }

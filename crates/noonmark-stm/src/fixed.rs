@@ -141,7 +141,7 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
             return Err(NoSuchPlace { place, len });
         }
         let vars = places.map(|place| &self.vars[place]);
-        let seat = Seat { table: self, slot: self.office.claim(&self.host) };
+        let seat = Seat { table: self, slot: self.office.claim(&self.host, &self.epochs) };
         let desk = self.office.desk(seat.slot);
         let mut failures = 0;
         loop {

@@ -69,6 +69,13 @@ impl<T: Copy> Log<T> {
         unsafe { (*self.0.get()).truncate(len) }
     }
 
+    /// Forgets all.
+    #[inline(always)]
+    pub fn clear(&self) {
+        // SAFETY: as in `truncate`.
+        unsafe { (*self.0.get()).clear() }
+    }
+
     /// Copies of the entries. The log may grow meanwhile; what is added is seen, too.
     #[inline(always)]
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {

@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::planted::Bug;
 use crate::ticket::TicketLock;
 use crate::world::World;
-use noonmark_core::sync::CachePadded;
+use noonmark_core::sync::{CachePadded, Ordering, fence};
 use noonmark_core::{Epochs, Host, Peg, SlotId, Slots, Step, WaitingRoom};
 use std::sync::Arc;
 
@@ -134,23 +134,29 @@ impl<C: Control> Office<C> {
     /// # Panics
     /// See [`Memory::seat`].
     #[inline]
-    pub(crate) fn claim(&self, host: &impl Host) -> SlotId {
+    pub(crate) fn claim(&self, host: &impl Host, epochs: &Epochs) -> SlotId {
         let hint = host.caller_hint();
         match self.slots.claim(hint) {
             Some(slot) if slot.index() == self.slots.preferred(hint) => slot,
-            other => self.claim_other(host, hint, other),
+            other => self.claim_other(host, epochs, hint, other),
         }
     }
 
     /// A slot that is not the preferred one: this one, if it could be claimed.
     #[cold]
     #[inline(never)]
-    fn claim_other(&self, host: &impl Host, hint: usize, mut claimed: Option<SlotId>) -> SlotId {
+    fn claim_other(
+        &self,
+        host: &impl Host,
+        epochs: &Epochs,
+        hint: usize,
+        mut claimed: Option<SlotId>,
+    ) -> SlotId {
         let mut turn = 0;
         loop {
             if let Some(slot) = claimed.take().or_else(|| self.slots.claim(hint)) {
                 let preferred = self.slots.preferred(hint);
-                if slot.index() != preferred && self.desks.0[preferred].is_busy_with(hint) {
+                if slot.index() != preferred && self.is_at_work(hint, preferred, epochs) {
                     self.slots.get(slot).release();
                     begun_inside_another();
                 }
@@ -163,6 +169,15 @@ impl<C: Control> Office<C> {
             }
             turn += 1;
         }
+    }
+
+    /// Whether this caller is in the midst of an attempt at this desk: somebody is, and it was he who began the last one there.
+    fn is_at_work(&self, hint: usize, desk: usize, epochs: &Epochs) -> bool {
+        let is_pinned = SlotId::new(desk).is_some_and(|slot| epochs.is_pinned(slot));
+        // Acquire: whoever pins a slot has set his name to its desk before, so the name that is found is that of whoever pinned it,
+        // or of somebody later. (What he himself has done he sees: if it is his name, then it is not an old pin of his.)
+        fence(Ordering::Acquire);
+        is_pinned && self.desks.0[desk].is_worked_by(hint)
     }
 
     /// Gives a slot back.
@@ -246,8 +261,9 @@ impl<W: World> Memory<W> {
     /// hint leads to, which is so unless that one was taken.
     #[inline]
     pub(crate) fn seat(&'static self) -> Seat<W> {
-        let slot = self.office.claim(&self.host);
-        Seat { memory: self, desk: self.office.desk(slot), peg: self.epochs.peg(slot) }
+        let slot = self.office.claim(&self.host, &self.epochs);
+        let is_patient = !W::Control::FALLS_BACK || self.attempts_max > 0;
+        Seat { memory: self, desk: self.office.desk(slot), peg: self.epochs.peg(slot), is_patient }
     }
 }
 
@@ -283,6 +299,8 @@ pub(crate) struct Seat<W: World> {
     desk: &'static Desk<W::Control>,
     /// That slot's.
     pub(crate) peg: Peg<'static>,
+    /// Whether the first attempt is speculative.
+    is_patient: bool,
 }
 
 // SAFETY: a desk is `Send`, and it is used by way of this seat only, which is not `Sync`.
@@ -297,8 +315,7 @@ impl<W: World> Seat<W> {
     /// Whether an attempt that is not irrevocable may begin at once.
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
-        let is_patient = !W::Control::FALLS_BACK || self.memory.attempts_max > 0;
-        is_patient && matches!(W::Control::may_begin(self.desk), Step::Ready(()))
+        self.is_patient && matches!(W::Control::may_begin(self.desk), Step::Ready(()))
     }
 }
 

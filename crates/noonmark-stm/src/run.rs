@@ -40,7 +40,8 @@ use crate::desk::{Cause, Desk};
 use crate::memory::Seat;
 use crate::transaction::{Interrupted, Irrevocable, Snapshot, Tx, wait_to_begin};
 use crate::world::{StarvationFree, World};
-use noonmark_core::{Host, WaitFor};
+use noonmark_core::{Host, Peg, WaitFor};
+use std::mem::ManuallyDrop;
 use std::task::Poll;
 
 /// A closure, whichever handle it takes.
@@ -112,11 +113,7 @@ pub(crate) fn atomically<'env, W: World, T>(
     seat: &mut Seat<W>,
     body: impl for<'tx> FnMut(Tx<'tx, 'env, W>) -> Result<T, Interrupted>,
 ) -> T {
-    let mut body = Update(body);
-    match run(seat, &mut body) {
-        Ok(value) => value,
-        Err(Interrupted(())) => insist(seat, &mut body),
-    }
+    run(seat, Update(body))
 }
 
 #[inline(always)]
@@ -124,7 +121,11 @@ pub(crate) fn try_atomically<'env, W: World, T, E: From<Interrupted>>(
     seat: &mut Seat<W>,
     body: impl for<'tx> FnMut(Tx<'tx, 'env, W>) -> Result<T, E>,
 ) -> Result<T, E> {
-    run(seat, &mut Update(body))
+    let mut body = Update(body);
+    match try_first(seat, &mut body) {
+        Ok(answer) => answer,
+        Err(failed) => run_after(seat, body, failed),
+    }
 }
 
 #[inline(always)]
@@ -132,21 +133,35 @@ pub(crate) fn view<'env, W: World, T>(
     seat: &mut Seat<W>,
     body: impl for<'tx> FnMut(Snapshot<'tx, 'env, W>) -> Result<T, Interrupted>,
 ) -> T {
-    let mut body = View(body);
-    match run(seat, &mut body) {
-        Ok(value) => value,
-        Err(Interrupted(())) => insist(seat, &mut body),
+    run(seat, View(body))
+}
+
+/// Runs a transaction: the first attempt in line, which is the only one that most transactions take, and the others out of
+/// line. The closure is handed on to those by value, so that the first one can have it in registers.
+#[inline(always)]
+fn run<'env, W: World, T, B: Body<'env, W, T, Interrupted>>(seat: &mut Seat<W>, mut body: B) -> T {
+    match try_first(seat, &mut body) {
+        Ok(Ok(value)) => value,
+        // The closure has handed on an interruption that was none of this transaction's, but of another: that is no reason to end.
+        Ok(Err(Interrupted(()))) => insist(seat, body, None),
+        Err(failed) => insist(seat, body, failed),
     }
 }
 
-/// The closure has handed on an interruption that was none of this transaction's, but of another: that is no reason to end.
+/// The attempts after the first, if that did begin and failed, until one has a value.
 #[cold]
 #[inline(never)]
-fn insist<'env, W: World, T, B: Body<'env, W, T, Interrupted>>(seat: &mut Seat<W>, body: &mut B) -> T {
+fn insist<'env, W: World, T, B: Body<'env, W, T, Interrupted>>(
+    seat: &mut Seat<W>,
+    mut body: B,
+    failed: Option<Failed>,
+) -> T {
+    let mut record = failed.map_or_else(Record::default, |failed| after(seat, failed, Record::default()));
     loop {
-        if let Ok(value) = run_on(seat, body, Record::default(), false) {
+        if let Ok(value) = run_on(seat, &mut body, record, false) {
             return value;
         }
+        record = Record::default();
     }
 }
 
@@ -166,35 +181,43 @@ where
 }
 
 /// An attempt under way: undone when dropped, which is when the closure panics.
-struct Attempt<'a, W: World>(&'a Seat<W>);
+///
+/// Of the seat it has copies of its own of what every attempt needs, which no store of the closure's can seem to change.
+struct Attempt<'a, W: World> {
+    seat: &'a Seat<W>,
+    desk: &'a Desk<W::Control>,
+    peg: Peg<'static>,
+}
 
 impl<'a, W: World> Attempt<'a, W> {
     #[inline(always)]
-    fn begin(seat: &'a mut Seat<W>, is_irrevocable: bool) -> Self {
-        let seat = &*seat;
-        let attempt = Attempt(seat);
-        let desk = attempt.desk();
-        desk.begin(is_irrevocable, seat.memory.host.caller_hint());
-        W::Control::begin(desk, is_irrevocable);
+    fn begin(seat: &'a Seat<W>, is_irrevocable: bool) -> Self {
+        let attempt = Attempt { seat, desk: seat.desk(), peg: seat.peg };
+        attempt.desk.begin(is_irrevocable, seat.memory.host.caller_hint());
+        W::Control::begin(attempt.desk, is_irrevocable);
         // With the fence that comes between the look at the clock and the first read.
-        seat.peg.pin();
+        attempt.peg.pin();
         attempt
     }
 
     #[inline(always)]
     fn desk(&self) -> &'a Desk<W::Control> {
-        self.0.desk()
+        self.desk
     }
 
     #[inline(always)]
     fn release(&self, ending: Ending) {
-        W::Control::release(self.desk(), ending, |on| self.0.memory.room.wake(on));
+        W::Control::release(self.desk, ending, |on| self.seat.memory.room.wake(on));
     }
 
     /// What was validated counts from here on.
     #[inline(always)]
     fn commit(self) {
-        self.release(Ending::Commit);
+        // (Where views leave nothing to let go of, neither do others that have only read.)
+        let has_only_read = W::Control::VIEWS_LEAVE_NOTHING && self.desk.held.is_empty();
+        if !has_only_read || self.desk.is_irrevocable() {
+            self.release(Ending::Commit);
+        }
         self.settle(true);
         self.desk().counts.commits.add_one();
         std::mem::forget(self);
@@ -203,17 +226,17 @@ impl<'a, W: World> Attempt<'a, W> {
     /// As [`Attempt::commit`], of an attempt that has logged nothing, under a control that then has nothing to let go of.
     #[inline(always)]
     fn leave(self) {
-        self.0.peg.unpin();
+        self.peg.unpin();
         self.desk().leave();
         self.desk().counts.commits.add_one();
         std::mem::forget(self);
     }
 
-    fn undo(self, ending: Ending) {
+    /// Undoes, and lets go.
+    fn undo(&self, ending: Ending) {
         self.desk().undo();
         self.release(ending);
         self.settle(false);
-        std::mem::forget(self);
     }
 
     /// Its closure is over, and was not interrupted: tries to commit. `is_view`: it has only read, and logged nothing.
@@ -236,9 +259,9 @@ impl<'a, W: World> Attempt<'a, W> {
     #[cold]
     #[inline(never)]
     fn restart(self, conflict: Conflict) -> Failed {
-        let counts = &self.desk().counts;
         self.undo(Ending::Restart(conflict));
-        counts.conflicts[conflict.index()].add_one();
+        self.desk().counts.conflicts[conflict.index()].add_one();
+        std::mem::forget(self);
         Failed::Conflict(conflict)
     }
 
@@ -246,9 +269,9 @@ impl<'a, W: World> Attempt<'a, W> {
     #[cold]
     #[inline(never)]
     fn cancel(self) {
-        let counts = &self.desk().counts;
         self.undo(Ending::Cancel);
-        counts.cancels.add_one();
+        self.desk().counts.cancels.add_one();
+        std::mem::forget(self);
     }
 
     /// Ends what was interrupted.
@@ -259,6 +282,7 @@ impl<'a, W: World> Attempt<'a, W> {
             Cause::Conflict(conflict) => self.restart(conflict),
             Cause::Retry if self.desk().is_irrevocable() => {
                 self.undo(Ending::Cancel);
+                std::mem::forget(self);
                 Failed::LetGo
             }
             Cause::Retry => match W::Control::validate(self.desk()) {
@@ -276,14 +300,14 @@ impl<'a, W: World> Attempt<'a, W> {
 
     #[inline(always)]
     fn settle(&self, is_committed: bool) {
-        self.0.peg.unpin();
-        self.desk().settle(is_committed, &self.0.memory.epochs);
+        self.peg.unpin();
+        self.desk().settle(is_committed, &self.seat.memory.epochs);
     }
 
     /// Undoes and lets go, and sleeps until something that was read has changed; whether it slept.
     #[cold]
     fn sleep(self) -> bool {
-        let Seat { memory, peg, .. } = *self.0;
+        let Seat { memory, peg, .. } = *self.seat;
         let desk = self.desk();
         assert!(
             !desk.reads.is_empty(),
@@ -322,12 +346,18 @@ impl<'a, W: World> Attempt<'a, W> {
 }
 
 impl<W: World> Drop for Attempt<'_, W> {
-    #[cold]
+    #[inline(always)]
     fn drop(&mut self) {
-        self.desk().undo();
-        self.release(Ending::Cancel);
-        self.settle(false);
+        // By value, so that the attempt needs no place in memory.
+        abandon(self.seat);
     }
+}
+
+/// Ends the attempt of a closure that has panicked.
+#[cold]
+#[inline(never)]
+fn abandon<W: World>(seat: &Seat<W>) {
+    ManuallyDrop::new(Attempt { seat, desk: seat.desk(), peg: seat.peg }).undo(Ending::Cancel);
 }
 
 /// Gives others some time, after a conflict.
@@ -345,19 +375,14 @@ fn spin_longer(host: &impl Host, times: u32) {
     }
 }
 
-/// Runs a transaction: the first attempt in line, which is the only one that most transactions take, and the others out of
-/// line.
+/// The first attempt, if it may begin at once; how it failed, if it did begin.
 #[inline(always)]
-fn run<'env, W: World, T, E, B: Body<'env, W, T, E>>(seat: &mut Seat<W>, body: &mut B) -> Result<T, E> {
+fn try_first<'env, W: World, T, E, B: Body<'env, W, T, E>>(
+    seat: &mut Seat<W>,
+    body: &mut B,
+) -> Result<Result<T, E>, Option<Failed>> {
     // (Whoever gives up at once is irrevocable from the start.)
-    if seat.is_ready() {
-        match try_once(seat, body, false) {
-            Ok(answer) => answer,
-            Err(failed) => run_after(seat, body, failed),
-        }
-    } else {
-        run_on(seat, body, Record::default(), false)
-    }
+    if seat.is_ready() { try_once(seat, body, false).map_err(Some) } else { Err(None) }
 }
 
 /// How an attempt ended that is to be followed by another one.
@@ -402,16 +427,16 @@ fn try_once<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     }
 }
 
-/// The attempts after the first.
+/// The attempts after the first, if that did begin and failed.
 #[cold]
 #[inline(never)]
 fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     seat: &mut Seat<W>,
-    body: &mut B,
-    failed: Failed,
+    mut body: B,
+    failed: Option<Failed>,
 ) -> Result<T, E> {
-    let record = after(seat, failed, Record::default());
-    run_on(seat, body, record, false)
+    let record = failed.map_or_else(Record::default, |failed| after(seat, failed, Record::default()));
+    run_on(seat, &mut body, record, false)
 }
 
 /// Gives others some time, as this kind of failure has it; answers the record with it.

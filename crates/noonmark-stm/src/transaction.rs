@@ -370,7 +370,13 @@ pub(crate) fn lock_for_writing<'tx, W: World, X: Writes<'tx, W>>(
     lock: &'tx <W::Control as Control>::Lock,
 ) -> Result<(), Interrupted> {
     let desk = tx.desk();
-    if W::Control::write_now(desk, lock) { Ok(()) } else { write_on::<W>(desk, lock) }
+    // What has been interrupted writes nothing more, whatever the closure does with the error: two changes half done, one
+    // after the other, could make a ring of a structure that neither makes one of alone.
+    if desk.cause().is_none() && W::Control::write_now(desk, lock) {
+        Ok(())
+    } else {
+        write_on::<W>(desk, lock)
+    }
 }
 
 /// What is not granted at once.
@@ -380,5 +386,8 @@ fn write_on<W: World>(
     desk: &Desk<W::Control>,
     lock: &<W::Control as Control>::Lock,
 ) -> Result<(), Interrupted> {
+    if desk.cause().is_some() {
+        return Err(Interrupted(()));
+    }
     settle::<W, ()>(desk, || W::Control::write_on(desk, lock))
 }

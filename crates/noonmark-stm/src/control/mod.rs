@@ -111,7 +111,8 @@ pub trait Control: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     const IS_PATIENT: bool = false;
     /// Whether an attempt that only reads, logs nothing and is not irrevocable leaves nothing behind: no lock to let go
-    /// of, and nothing to validate, as all that it has read was good at the one moment at which it began.
+    /// of, and nothing to validate, as all that it has read was good at the one moment at which it began. One that logs what it
+    /// reads, but has locked nothing, leaves nothing to let go of either.
     #[doc(hidden)]
     const VIEWS_LEAVE_NOTHING: bool = false;
     /// How many slots it knows.

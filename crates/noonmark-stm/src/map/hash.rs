@@ -16,7 +16,10 @@
 //!
 //! A bucket of a new segment is *unset*: what belongs in it is still in its *parent*, the bucket with the same number but for the
 //! highest bit. The first insertion into it sets it: it moves what belongs there from the parent (and before that sets the
-//! parent, if need be).
+//! parent, if need be). Until then whoever looks for something there goes by way of the parent, which is one more line of
+//! memory that he cannot guess. So *each insertion also sets a few others*, the next ones of a sweep through the new segment: after a
+//! quarter as many insertions as there are new buckets all have been swept, and long before the next doubling. How far the sweep has come
+//! is not transactional: what an attempt has claimed that was then undone is left to insertions into those very buckets.
 //!
 //! - **Invariant**: the parent of a bucket that is set is set. The first ones always are.
 //! - **Invariant**: an entry is in the bucket of its hash's low bits, as many as there are for all buckets; or if that is unset, in
@@ -30,8 +33,9 @@
 //!
 //! *When to double?* Entries are not counted, as that would make every two insertions conflict. An insertion that finds
 //! a long chain looks at some hundred buckets of the newest segment, at a glance that nothing is concluded from but this: if
-//! three quarters of them have entries, then it is time: there are 1.4 entries a bucket (the share of empty buckets falls as the
-//! exponential function), or, as many look and the first to find it so doubles, somewhat more than one. An unset one
+//! three quarters have entries, then it is time: there are 1.4 entries a bucket (the share of empty buckets falls as the
+//! exponential function), or, as many look and the first to find it so doubles, somewhat more than one. (In a small map, where all
+//! look at the same buckets, seven of ten will do: keys that are not random spread less evenly.) An unset one
 //! whose parent has entries counts as two thirds: so likely is it that one of them belongs in it.
 //!
 //! What it does not do: it does not shrink. Its default hasher ([`Folding`]) does not withstand keys that somebody chooses to
@@ -43,8 +47,10 @@ use crate::node::{TLink, TRef, TRoot};
 use crate::transaction::{Reads, Writes};
 use crate::var::TVar;
 use crate::world::{Global, World};
+use noonmark_core::sync::{AtomicUsize, CachePadded, Ordering};
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// How many buckets a map has that is to grow. (Under the model checkers it grows soon.)
@@ -55,6 +61,8 @@ const DOUBLINGS_MAX: usize = 32;
 const CHAIN_LONG: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 /// At how many buckets it looks at most.
 const GLANCES: usize = 256;
+/// How many buckets an insertion sets beside its own, while some of a doubling are unset: those of one line of the cache.
+const SWEEP: usize = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 
 /// A hash map. See [`TMap`] for what it can do.
 ///
@@ -110,6 +118,9 @@ struct Growth<K: Key, V: Value, W: World> {
     /// The segment of each doubling that there has been. (A segment that was made in an attempt that was undone is there for the next
     /// one: it is as new.)
     segments: [OnceLock<Segment<K, V, W>>; DOUBLINGS_MAX],
+    /// The next bucket for an insertion to set that has not to. Nothing follows from it for a transaction. Apart from the rest, which
+    /// everybody reads.
+    swept: CachePadded<AtomicUsize>,
 }
 
 impl<K: Key, V: Value, W: World> Growth<K, V, W> {
@@ -120,6 +131,28 @@ impl<K: Key, V: Value, W: World> Growth<K, V, W> {
         let doubling = (highest - BUCKETS_MIN.ilog2()) as usize;
         let segment = self.segments[doubling].get().unwrap_or_else(|| self.add(doubling));
         &segment[number & !(1 << highest)]
+    }
+
+    /// How many buckets there are.
+    #[inline(always)]
+    fn count<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<usize> {
+        Ok(BUCKETS_MIN << self.doublings.get(tx)?)
+    }
+
+    /// The next buckets to be set by the way, of so many; none, if all have been swept, or somebody else is at it.
+    #[inline(always)]
+    fn claim(&self, buckets: usize) -> Range<usize> {
+        // Relaxed, also the step: it orders nothing, and who sees an old number fails to make it a later one.
+        let begin = self.swept.0.load(Ordering::Relaxed);
+        if begin >= buckets {
+            return 0..0;
+        }
+        // Not past the last one: there will be others after that.
+        let end = buckets.min(begin + SWEEP);
+        match self.swept.0.compare_exchange(begin, end, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => begin..end,
+            Err(_) => 0..0,
+        }
     }
 
     /// The segment of a doubling, from 0.
@@ -211,7 +244,11 @@ fn segment<B>(buckets: usize, new: impl Fn() -> B) -> Box<[B]> {
 
 impl<K: Key, V: Value, W: World, H: Default> Default for Buckets<K, V, W, H> {
     fn default() -> Self {
-        let growth = Growth { doublings: TVar::new_in(0), segments: [const { OnceLock::new() }; _] };
+        let growth = Growth {
+            doublings: TVar::new_in(0),
+            segments: [const { OnceLock::new() }; _],
+            swept: CachePadded(AtomicUsize::new(BUCKETS_MIN)),
+        };
         let first = segment(BUCKETS_MIN, TRoot::new_in);
         Buckets { first, growth: Some(Box::new(growth)), hasher: H::default() }
     }
@@ -241,7 +278,7 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
     fn count<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<usize> {
         match &self.growth {
             None => Ok(self.first.len()),
-            Some(growth) => Ok(BUCKETS_MIN << growth.doublings.get(tx)?),
+            Some(growth) => growth.count(tx),
         }
     }
 
@@ -269,20 +306,79 @@ impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
         }
     }
 
+    /// How many buckets there are; that in which something is that has this hash; and its first entry.
+    #[inline(always)]
+    fn bucket_of<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        hash: usize,
+    ) -> Answer<(usize, usize, Link<'tx, K, V, W>)> {
+        match &self.growth {
+            None => {
+                let number = hash & (self.first.len() - 1);
+                Ok((self.first.len(), number, self.first[number].get(tx)?))
+            }
+            Some(growth) => self.bucket_of_grown(tx, growth, hash),
+        }
+    }
+
+    /// The same in a map that grows: out of line, so that it takes no registers from the other.
+    #[inline(never)]
+    fn bucket_of_grown<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        growth: &'tx Growth<K, V, W>,
+        hash: usize,
+    ) -> Answer<(usize, usize, Link<'tx, K, V, W>)> {
+        let buckets = growth.count(tx)?;
+        let (number, first) = self.nearest_set(tx, hash & (buckets - 1))?;
+        Ok((buckets, number, first))
+    }
+
+    /// As [`Buckets::bucket_of`], the entry alone.
+    #[inline(always)]
+    fn first_of<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, hash: usize) -> Answer<Link<'tx, K, V, W>> {
+        match &self.growth {
+            None => self.first[hash & (self.first.len() - 1)].get(tx),
+            Some(growth) => self.first_of_grown(tx, growth, hash),
+        }
+    }
+
+    /// The same in a map that grows.
+    #[inline(never)]
+    fn first_of_grown<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        growth: &'tx Growth<K, V, W>,
+        hash: usize,
+    ) -> Answer<Link<'tx, K, V, W>> {
+        let number = hash & (growth.count(tx)? - 1);
+        Ok(self.nearest_set(tx, number)?.1)
+    }
+
     /// Whether it is time for more buckets, as far as can be told at a glance.
     #[cold]
     fn seems_full(&self, hash: usize, buckets: usize) -> bool {
         let begins = if buckets > self.first.len() { buckets / 2 } else { 0 };
         let glances = GLANCES.min(buckets - begins);
         let group = begins + (hash & (buckets - begins - 1) & !(glances - 1));
-        let thirds: usize = (group..group + glances)
+        // Mostly a quarter of them shows that it is not.
+        let few = glances.div_ceil(4);
+        // Where these are all that there are, nobody finds others that are fuller by chance.
+        let percent = if glances == buckets - begins { 70 } else { 75 };
+        self.have_entries(group..group + few, 60) && self.have_entries(group..group + glances, percent)
+    }
+
+    /// Whether so many of some buckets have entries, at a glance.
+    fn have_entries(&self, numbers: Range<usize>, percent: usize) -> bool {
+        let wanted = numbers.len() * percent * 3;
+        let thirds: usize = numbers
             .map(|number| match self.bucket(number).glance() {
-                Some(is_full) => 3 * usize::from(is_full),
+                Some(has_entries) => 3 * usize::from(has_entries),
                 None => 2 * usize::from(self.bucket(parent(number)).glance() == Some(true)),
             })
             .sum();
-        // Of the thirds, three quarters.
-        thirds * 4 >= glances * 9
+        thirds * 100 >= wanted
     }
 }
 
@@ -322,10 +418,40 @@ impl<K: Key + Hash, V: Value, W: World, H: BuildHasher> Buckets<K, V, W, H> {
         self.bucket(number).set(tx, moved)?;
         Ok(moved)
     }
+
+    /// Something with this hash has been put in: doubles the number of buckets, if it is time, and sets some that are unset.
+    #[inline(never)]
+    fn grow<'tx, X: Writes<'tx, W>>(
+        &'tx self,
+        tx: X,
+        growth: &'tx Growth<K, V, W>,
+        hash: usize,
+        buckets: usize,
+        has_long_chain: bool,
+    ) -> Answer<()> {
+        if has_long_chain && buckets >> DOUBLINGS_MAX < self.first.len() && self.seems_full(hash, buckets) {
+            // What is read from now on may be in buckets of the new segment, which are unset.
+            growth.doublings.update(tx, |doublings| doublings + 1)?;
+        }
+        let numbers = growth.claim(buckets);
+        if numbers.is_empty() { Ok(()) } else { self.sweep(tx, numbers) }
+    }
+
+    /// Sets some buckets, unless somebody has set them since.
+    #[cold]
+    fn sweep<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, numbers: Range<usize>) -> Answer<()> {
+        for number in numbers {
+            if self.bucket(number).get_if_set(tx)?.is_none() {
+                self.set_up(tx, number)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<K: Key, V: Value, W: World, H> Buckets<K, V, W, H> {
     /// Makes what leads to an entry lead elsewhere: the entry before it, or the bucket.
+    #[inline(always)]
     fn lead<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
@@ -364,6 +490,7 @@ where
         &node.value
     }
 
+    #[inline(always)]
     fn put_in<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
@@ -376,19 +503,17 @@ where
             if number == place.bucket { self.bucket(number).get(tx)? } else { self.set_up(tx, number)? };
         let node = Node { key, value: V::store(value), next: TLink::to(first) };
         self.bucket(number).set(tx, Some(TRef::alloc(tx, node)))?;
-        // (A chain of several buckets is no wonder.)
-        if place.others >= CHAIN_LONG
-            && place.bucket == number
-            && let Some(growth) = &self.growth
-            && place.buckets >> DOUBLINGS_MAX < self.first.len()
-            && self.seems_full(place.hash, place.buckets)
-        {
-            // What is read from now on may be in buckets of the new segment, which are unset.
-            growth.doublings.update(tx, |doublings| doublings + 1)?;
+        match &self.growth {
+            None => Ok(()),
+            // (A chain of several buckets is no wonder.)
+            Some(growth) => {
+                let has_long_chain = place.bucket == number && place.others >= CHAIN_LONG;
+                self.grow(tx, growth, place.hash, place.buckets, has_long_chain)
+            }
         }
-        Ok(())
     }
 
+    #[inline(always)]
     fn take_out<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
@@ -457,8 +582,7 @@ where
 {
     #[inline]
     fn find<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let number = self.hash(key) & (self.count(tx)? - 1);
-        let (_, mut at) = self.nearest_set(tx, number)?;
+        let mut at = self.first_of(tx, self.hash(key))?;
         while let Some(node) = at {
             if node.key.borrow() == key {
                 break;
@@ -468,15 +592,15 @@ where
         Ok(at)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_place<'tx, X: Reads<'tx, W>>(
         &'tx self,
         tx: X,
         key: &Q,
         place: &mut Self::Place<'tx>,
     ) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let (hash, buckets) = (self.hash(key), self.count(tx)?);
-        let (bucket, mut at) = self.nearest_set(tx, hash & (buckets - 1))?;
+        let hash = self.hash(key);
+        let (buckets, bucket, mut at) = self.bucket_of(tx, hash)?;
         *place = Place { hash, buckets, bucket, before: None, others: 0 };
         while let Some(node) = at {
             if node.key.borrow() == key {
@@ -546,5 +670,63 @@ impl Hasher for Folding {
     #[inline(always)]
     fn write_usize(&mut self, word: usize) {
         self.write_u64(word as u64);
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    /// How many buckets of a map are unset, and how many there are.
+    fn unset(map: &THashMap<u64, u64>) -> (usize, usize) {
+        let buckets = crate::view(|tx| map.buckets(tx));
+        ((0..buckets).filter(|number| map.0.bucket(*number).glance().is_none()).count(), buckets)
+    }
+
+    #[test]
+    fn after_a_doubling_a_quarter_as_many_insertions_set_all_new_buckets() {
+        let map = THashMap::new();
+        let (mut seen, mut doublings) = (unset(&map).1, 0);
+        for key in 0..20_000 {
+            crate::atomically(|tx| map.insert(tx, key, key));
+            let (left, buckets) = unset(&map);
+            if buckets == seen {
+                continue;
+            }
+            assert!(left > buckets / 2 - SWEEP, "{left} of {buckets}: those of the new segment are unset");
+            let insertions = (buckets - seen) as u64 / SWEEP as u64;
+            // What others insert meanwhile need not be near what is looked up.
+            for other in 0..insertions {
+                crate::atomically(|tx| map.insert(tx, (key + 1) << 32 | other, 0));
+            }
+            assert_eq!(unset(&map).0, 0, "of {buckets} after {insertions} insertions");
+            (seen, doublings) = (unset(&map).1, doublings + 1);
+        }
+        assert!(doublings > 5, "{doublings}");
+        crate::view(|tx| map.check(tx));
+    }
+
+    #[test]
+    fn what_an_undone_attempt_has_claimed_is_set_when_something_is_inserted() {
+        let map = THashMap::new();
+        let mut key = 0;
+        while unset(&map).0 == 0 {
+            key += 1;
+            crate::atomically(|tx| map.insert(tx, key, key));
+        }
+        let (left, buckets) = unset(&map);
+        for number in 0..buckets as u64 {
+            let called_off: Result<(), crate::Interrupted> = crate::try_atomically(|tx| {
+                map.insert(tx, 1 << 40 | number, 0)?;
+                Err(crate::Interrupted(()))
+            });
+            assert!(called_off.is_err());
+        }
+        assert_eq!(unset(&map), (left, buckets), "what was undone has set nothing");
+        assert_eq!(crate::view(|tx| map.check(tx)).0 as u64, key);
+        for other in 0..20 * buckets as u64 {
+            crate::atomically(|tx| map.insert(tx, 1 << 41 | other, 0));
+        }
+        assert_eq!(crate::view(|tx| map.check(tx)).0 as u64, key + 20 * buckets as u64);
     }
 }

@@ -68,8 +68,8 @@ pub(crate) use sealed::Sealed;
 /// **Invariant**: there is at most one node for a key, from [`Structure::put_in`] to [`Structure::take_out`].
 ///
 /// A change that is interrupted half-way is undone with the attempt. But the closure may not hand the error on, and use the
-/// map again before that. So whatever order a change writes its links in, **they never make a ring**, and nobody panics
-/// over what is half done.
+/// map again before that (to read: it can write nothing more). So whatever order a change writes its links in, **they never make
+/// a ring**, and nobody panics over what is half done.
 pub trait Structure: Sealed + Send + Sync + Sized + 'static {
     /// What the maps of it are called.
     const NAME: &'static str;
@@ -378,6 +378,7 @@ impl<S: Structure> TMap<S> {
         Ok(Some(value))
     }
 
+    #[inline]
     fn take_out<'tx, X>(&'tx self, tx: X, place: &mut S::Place<'tx>, node: NodeOf<'tx, S>) -> Answer<()>
     where
         X: Writes<'tx, S::World>,
