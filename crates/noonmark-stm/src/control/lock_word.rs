@@ -51,6 +51,11 @@
 //! the copy. So the copy may be *older* than the word that is found after it; that this word then is not older than
 //! the reader is up to the clock: see [`crate::control::deferred`].
 //!
+//! *What the value leads to.* A node has plain parts, which its maker writes before he links it, perhaps long after he has
+//! got the lock, and hence after its fence. So the look at the word acquires, and what is found by way of the copy is
+//! read after it. (That the time in the word is before the reader's says, by the clock's fences, that it was written before
+//! the reader began; but such fences order atomic accesses only. On x86-64 it costs nothing.)
+//!
 //! *Whoever gets the lock sees the value of whoever had it before*: the compare-and-swap acquires what the release
 //! released. The same for the irrevocable transaction, whose look after the wait acquires.
 //!
@@ -245,8 +250,9 @@ impl Lock {
     /// The look of a reader that has copied the value, and of the validation, after a fence.
     #[inline(always)]
     pub fn load_after_fence(&self) -> LockWord {
-        // Relaxed: the fence orders it after the copy, or after the locks of one's own.
-        LockWord(self.0.load(Ordering::Relaxed))
+        // The fence orders it after the copy, or after the locks of one's own. Acquire: what is plain in a node that the
+        // value leads to was written before the word was released; see the module's page.
+        LockWord(self.0.load(Ordering::Acquire))
     }
 
     /// The look of one who goes on to read what the word guards, or to lock it.
