@@ -221,7 +221,7 @@ pub enum SchemaError {
     /// A table has at most eight secondary indexes.
     #[error("table {0:?} has eight secondary indexes already")]
     TooManyIndexes(String),
-    /// A secondary index must be made before the table has rows.
+    /// A secondary index must be made before the table has rows, or has had one put in that was rolled back.
     #[error("table {0:?} has rows already; make its indexes first")]
     NotEmpty(String),
     /// The table belongs to another database.

@@ -288,8 +288,10 @@ impl<H: Host> Context<H> {
         match inserted {
             Inserted::Existing(record) => Ok((record, false)),
             Inserted::New(record, change) => {
-                if !t.populated.load(Ordering::Relaxed) {
-                    t.populated.store(true, Ordering::Relaxed);
+                // Whoever makes an index looks here after it is there, in one step; and we look for indexes after
+                // this. Acquire, here too: who finds it set sees the indexes that were there before it was.
+                if !t.populated.load(Ordering::Acquire) {
+                    t.populated.swap(true, Ordering::AcqRel);
                 }
                 let seen_absent = self.note_change(&change);
                 self.created.push((table, record));

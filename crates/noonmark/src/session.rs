@@ -151,13 +151,14 @@ impl<H: Host> Session<H> {
             let error = match tx.conclude(answer) {
                 Ok(value) => {
                     context.statistics.attempts_max = context.statistics.attempts_max.max(attempts.into());
-                    if self.passing && context.order == Some(Order::Logical) {
-                        // Release: pairs with the load when the next passing session begins.
-                        context.shared.passing_floor.fetch_max(context.floor.ticks(), Ordering::AcqRel);
-                    }
+                    leave_floor(context, self.passing);
                     return Ok(value);
                 }
-                Err(Concluded::Final(error)) => return Err(finish(error, attempts, None)),
+                Err(Concluded::Final(error)) => {
+                    // What it rests on has been told, too.
+                    leave_floor(context, self.passing);
+                    return Err(finish(error, attempts, None));
+                }
                 Err(Concluded::Conflict(error)) => error,
             };
             context.statistics.aborts += 1;
@@ -208,6 +209,15 @@ impl<H: Host> Session<H> {
 impl<H: Host> std::fmt::Debug for Session<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("slot", &self.context.slot).finish_non_exhaustive()
+    }
+}
+
+/// Whatever passing session comes next is not to be before what this one has been told.
+#[inline]
+fn leave_floor<H: Host>(context: &Context<H>, passing: bool) {
+    if passing && context.order == Some(Order::Logical) {
+        // Release: pairs with the load when the next passing session begins.
+        context.shared.passing_floor.fetch_max(context.floor.ticks(), Ordering::AcqRel);
     }
 }
 

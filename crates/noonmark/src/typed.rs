@@ -163,10 +163,15 @@ fn create_index<S: Key, K: Key, V: Row, H: Host>(
         bytes
     });
     let secondary = Secondary { entries: entries.clone(), groups, extract };
-    match place.set(secondary) {
-        Ok(()) => Ok(SecondaryIndex { core: entries, types: PhantomData }),
-        Err(_) => Err(SchemaError::Exists(core.info.name.clone())),
+    if place.set(secondary).is_err() {
+        return Err(SchemaError::Exists(core.info.name.clone()));
     }
+    // Again, in one step, now that it is there: who puts in the first row either sees it, or is seen here. (It is
+    // kept up then, but nobody can read it.)
+    if core.populated.fetch_or(false, Ordering::AcqRel) {
+        return Err(SchemaError::NotEmpty(core.info.name.clone()));
+    }
+    Ok(SecondaryIndex { core: entries, types: PhantomData })
 }
 
 mod sealed {

@@ -435,3 +435,35 @@ fn a_commit_has_the_id_of_its_transaction() {
         }
     }
 }
+
+/// `db.transact` comes after what `db.try_transact` has told before, also where that was told by an error.
+#[test]
+fn an_error_of_ones_own_is_not_forgotten_by_what_follows() {
+    #[derive(Debug)]
+    enum Own {
+        Seen(u64),
+        Abort(#[expect(dead_code, reason = "for its Debug")] noonmark::Abort),
+    }
+    impl From<noonmark::Abort> for Own {
+        fn from(abort: noonmark::Abort) -> Self {
+            Own::Abort(abort)
+        }
+    }
+    let db = Database::builder().order(Order::Logical).build().unwrap();
+    let options = TableOptions::new().protocol(Protocol::TicToc);
+    let table: Table<u64, u64> = db.create_table("rows", options).unwrap();
+    let [mut one, mut other] = std::array::from_fn(|_| db.session().unwrap());
+    one.transact(|tx| tx.insert(&table, 1, 0)).unwrap();
+    other.transact(|tx| tx.insert(&table, 2, 0)).unwrap();
+    for value in 1..=50 {
+        one.transact(|tx| tx.write(&table, 1, value)).unwrap();
+    }
+    let told = db.try_transact(|tx| Err::<(), _>(Own::Seen(tx.need(&table, 1)?)));
+    assert!(matches!(told, Err(Own::Seen(50))), "{told:?}");
+    // This comes after it, so the row that it reads is not replaced before.
+    assert_eq!(db.transact(|tx| tx.get(&table, 2)).unwrap(), Some(0));
+    let mut tx = other.begin();
+    tx.write(&table, 2, 1).unwrap();
+    let replaced_at = tx.commit().unwrap().time.ticks();
+    assert!(replaced_at > 50, "replaced at {replaced_at}");
+}
