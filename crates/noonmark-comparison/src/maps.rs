@@ -65,6 +65,9 @@ pub fn skiplist() -> Rival<SkipMap<u64, u64>> {
     Rival(SkipMap::new())
 }
 
+/// Version 0.1.3 does not answer for what it does when several threads put in and remove the same key: with 4 threads
+/// at 20 keys, each answer counted apart from any code of ours, what was told of a key and whether it is there
+/// differed for half of all keys. With many keys it is rare. The audit after a run tells it like any other.
 impl Shared for SkipMap<u64, u64> {
     fn value(&self, key: u64) -> Option<u64> {
         self.get(&key).map(|entry| *entry.value())
