@@ -255,6 +255,12 @@ impl<H: Host> Context<H> {
         if !t.layout.fits_key(key) {
             return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, &key[..key.len().min(64)])));
         }
+        // Before anybody can find the record. Whoever makes an index looks here after it is there, in one step; and
+        // who puts in rows looks for indexes after this. Acquire: who finds it set sees the indexes that were there
+        // before it was.
+        if !t.populated.load(Ordering::Acquire) {
+            t.populated.swap(true, Ordering::AcqRel);
+        }
         let epochs = &self.shared.epochs;
         // Allocated before a latch is taken: the system may take its time.
         let own = Cell::new(None);
@@ -288,11 +294,6 @@ impl<H: Host> Context<H> {
         match inserted {
             Inserted::Existing(record) => Ok((record, false)),
             Inserted::New(record, change) => {
-                // Whoever makes an index looks here after it is there, in one step; and we look for indexes after
-                // this. Acquire, here too: who finds it set sees the indexes that were there before it was.
-                if !t.populated.load(Ordering::Acquire) {
-                    t.populated.swap(true, Ordering::AcqRel);
-                }
                 let seen_absent = self.note_change(&change);
                 self.created.push((table, record));
                 Ok((record, seen_absent))

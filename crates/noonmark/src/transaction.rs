@@ -421,8 +421,9 @@ impl<'s, H: Host> Transaction<'s, H> {
     ///
     /// That such changes of different transactions commute is the caller's promise: they are applied
     /// in the order in which the transactions commit. The closure may hold only plain (`Copy`) values. It
-    /// runs while the row is locked, just before the commit point: it should be short; a panic in it rolls the
-    /// transaction back. If this transaction has read the group, or does so later, it becomes an ordinary
+    /// runs while the row is locked, just before the commit point: it should be short; a panic in it then rolls the
+    /// transaction back. (If the group has been read or written already, it runs at once; what holds for a panic is then what
+    /// [`Transaction::update`] says.) If this transaction has read the group, or does so later, it becomes an ordinary
     /// update.
     ///
     /// # Errors

@@ -101,6 +101,9 @@ impl<K: Key, R: Row> Table<K, R> {
     /// An index on a [column group](ColumnGroup::create_index) costs less: writes of other groups pass
     /// it by.
     ///
+    /// `key_of` must not panic, or the panic must leave the transaction that changes the row: who catches it inside and
+    /// commits leaves the index as it was before.
+    ///
     /// # Errors
     /// [`SchemaError`] if there are rows, or eight such indexes, already.
     pub fn create_index<S: Key, H: Host>(
