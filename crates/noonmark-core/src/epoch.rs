@@ -43,6 +43,8 @@ const COLLECT_EVERY: usize = 2;
 pub struct Garbage {
     pointer: *mut u8,
     argument: usize,
+    /// SAFETY: sound to call with the two above, once, on any thread, when nobody refers to what is freed: see
+    /// [`Garbage::new`].
     free: unsafe fn(*mut u8, usize),
 }
 
@@ -315,6 +317,7 @@ mod tests {
 
     /// Garbage that counts when it is freed.
     fn counted(freed: &Arc<AtomicUsize>) -> Garbage {
+        // SAFETY: to be called once, with what `Garbage::new` is given below.
         unsafe fn free(pointer: *mut u8, argument: usize) {
             // SAFETY: the pointer was made of an `Arc` below, and this is called once.
             let freed = unsafe { Arc::from_raw(pointer.cast_const().cast::<AtomicUsize>()) };

@@ -50,7 +50,7 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     pointer: NonNull<u8>,
-    /// Safe to call with the pointer, once, when nobody refers to it.
+    /// SAFETY: sound to call with the pointer, once, on any thread, when nobody refers to it.
     free: unsafe fn(*mut u8, usize),
 }
 
