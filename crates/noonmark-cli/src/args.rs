@@ -5,6 +5,7 @@
 
 use crate::stm::Stm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use noonmark_workloads::driver::THREADS_MAX;
 use std::path::PathBuf;
 
 /// Transactions on hot rows: measure concurrency-control protocols, and check histories.
@@ -123,7 +124,7 @@ pub enum Special {
 
 /// `noonmark bench`
 #[derive(Debug, Default, Args)]
-#[command(after_help = BENCH_HELP, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(after_help = BENCH_HELP, allow_negative_numbers = true, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Bench {
     #[command(subcommand)]
     pub special: Option<Special>,
@@ -162,7 +163,7 @@ pub struct Bench {
     pub row_hint: RowHint,
 
     /// Worker threads; a run for each count [default: all cores]
-    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
     pub threads: Vec<u16>,
 
     /// Seconds measured in each run, fractions allowed, without loading and warm-up [default: 2]
@@ -324,8 +325,10 @@ mod tests {
             (vec!["bench", "ycsb", "--groups", "medium"], "medium"),
             (vec!["bench", "nonsense"], "nonsense"),
             (vec!["bench", "nonsense"], "or stm"),
-            (vec!["bench", "--threads", "0"], "0"),
-            (vec!["bench", "--seconds", "-1"], "-1"),
+            (vec!["bench", "--threads", "0"], "1..=1000"),
+            (vec!["bench", "--seconds", "-1"], "above 0"),
+            (vec!["bench", "stm", "--threads", "121"], "1..=120"),
+            (vec!["bench", "--threads", "-1"], "1..=1000"),
             (vec!["bench", "--theta", "1.5"], "1.5"),
             (vec!["bench", "-p", "novalue"], "novalue"),
             (vec!["bench", "--frobnicate"], "--frobnicate"),

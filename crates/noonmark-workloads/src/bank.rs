@@ -99,7 +99,8 @@ impl BankSpec {
             return wrong(format!("a transfer touches 2 to 1024 accounts, not {}", self.touched));
         }
         if self.accounts < 2 * self.touched as u64 || self.accounts > 1 << 40 {
-            return wrong(format!("{} accounts are too few, or too many", self.accounts));
+            let fewest = 2 * self.touched;
+            return wrong(format!("{} accounts, where {fewest} to {} can be", self.accounts, 1u64 << 40));
         }
         if self.updates == Updates::CommitTime && (!self.overdraft || self.multi_get) {
             let what = "commit-time updates read nothing: allow overdrafts, and go one by one";
@@ -340,7 +341,7 @@ mod tests {
             bank.err().unwrap().to_string()
         };
         let classic = BankSpec::classic();
-        assert!(refused(BankSpec { accounts: 3, ..classic.clone() }).contains("too few"));
+        assert!(refused(BankSpec { accounts: 3, ..classic.clone() }).contains("where 4 to"));
         assert!(refused(BankSpec { touched: 1, ..classic.clone() }).contains("2 to 1024"));
         assert!(refused(BankSpec { theta: 1.5, ..classic.clone() }).contains("theta"));
         assert!(refused(BankSpec { updates: Updates::CommitTime, ..classic }).contains("overdrafts"));

@@ -57,10 +57,11 @@ pub enum AbortKind {
     ForeignTable,
     /// The table's index is not ordered: make the table with [`IndexKind::Ordered`](crate::IndexKind).
     NotOrdered,
-    /// All slots of the database are taken: end other sessions, or allow more when building it.
+    /// All sessions of the database are in use, until the deadline of the [`Policy`](crate::Policy) if there was one:
+    /// end some, or allow more when building it.
     TooManySessions,
-    /// The transaction went on after an operation had failed. An error of an operation ends the
-    /// transaction: return it.
+    /// The transaction went on after an operation had failed, or after a panic in a closure that an operation was
+    /// given. An error of an operation ends the transaction: return it.
     Continued,
     /// The database has come to the end of logical time (2^50 commits in a row on one row): move the
     /// data to a new one.

@@ -9,6 +9,7 @@
 //! the entry's image, and a group that was not is read when it is asked for ([`Context::settle_group`]), at the
 //! version that the entry has seen.
 
+use crate::abort::Abort;
 use crate::abort::AbortKind;
 use crate::context::{Asker, Context, Stop, ask};
 use crate::group::{GROUPS_MAX, Size, words_of};
@@ -364,28 +365,36 @@ impl<H: Host> Context<H> {
                 _ => value.extend_from_slice(unsafe { boxed_bytes(words[0]) }),
             }
             context.writes.apply(index, group, &mut value);
-            context.set_value(index, group, &value);
+            context.set_value(index, group, &value)?;
             context.value = value;
             Ok(())
         })
     }
 
     /// Applies the updates of a group to this transaction's own value of it.
-    pub(crate) fn settle_value(&mut self, index: usize, group: usize) {
+    pub(crate) fn settle_value(&mut self, index: usize, group: usize) -> Result<(), Abort> {
         let layout = self.writes.entry(index).table.get().layout.group(group);
         let mut value = std::mem::take(&mut self.value);
         value.clear();
         value.extend_from_slice(self.writes.value_bytes(index, layout));
         self.writes.apply(index, group, &mut value);
-        self.set_value(index, group, &value);
+        self.set_value(index, group, &value)?;
         self.value = value;
+        Ok(())
     }
 
-    /// Gives a group of a cell that will be written these bytes.
-    pub(crate) fn set_value(&mut self, index: usize, group: usize, value: &[u8]) {
-        let layout = self.writes.entry(index).table.get().layout.group(group);
-        self.writes
-            .set_value(index, group, layout, layout.size, value.len(), |out| out.copy_from_slice(value));
+    /// Gives a group of a cell that will be written these bytes: what commit-time updates have made of it, which
+    /// may have become longer than any value that is given whole.
+    pub(crate) fn set_value(&mut self, index: usize, group: usize, value: &[u8]) -> Result<(), Abort> {
+        let entry = self.writes.entry(index);
+        let (table, record) = (entry.table, entry.record);
+        let layout = table.get().layout.group(group);
+        let copy = |out: &mut [u8]| out.copy_from_slice(value);
+        if self.writes.set_value(index, group, layout, layout.size, value.len(), copy) {
+            return Ok(());
+        }
+        // SAFETY: pinned since the record was found.
+        Err(self.too_long(table, unsafe { record.key() }))
     }
 
     /// The entry for a cell that will be written; makes one, asking for the right to write unread.

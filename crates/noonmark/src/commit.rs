@@ -41,8 +41,9 @@ impl<H: Host> Context<H> {
     /// Commits the attempt, or rolls it back and says why.
     pub(crate) fn commit(&mut self) -> Result<Commit, Abort> {
         if self.failed {
+            let abort = self.continued();
             self.roll_back();
-            return Err(Abort::plain(AbortKind::Continued));
+            return Err(abort);
         }
         // What is reclaimed at its end is so by transactions of their own.
         let txn = self.txn;
@@ -60,6 +61,16 @@ impl<H: Host> Context<H> {
         }
     }
 
+    /// The transaction went on after a failure. That may rest on what has been read, so it is told only if that holds.
+    #[cold]
+    fn continued(&mut self) -> Abort {
+        match self.conflicted {
+            false => self.validate_observations().err(),
+            true => None,
+        }
+        .unwrap_or_else(|| Abort::plain(AbortKind::Continued))
+    }
+
     fn try_commit(&mut self) -> Result<Timestamp, Abort> {
         #[cfg(feature = "planted-bugs")]
         if self.is_planted(Bug::InstallBeforeLock) && !self.writes.has_updates() {
@@ -71,7 +82,7 @@ impl<H: Host> Context<H> {
         self.validate(time)?;
         if !self.writes.is_empty() {
             if self.writes.has_updates() {
-                self.apply_updates();
+                self.apply_updates()?;
             }
             self.pass_commit_point()?;
             self.hand_on(time);
@@ -375,7 +386,7 @@ impl<H: Host> Context<H> {
 
     /// Turns commit-time updates into values: what they make of what is there now, under the lock.
     #[cold]
-    fn apply_updates(&mut self) {
+    fn apply_updates(&mut self) -> Result<(), Abort> {
         let mut value = std::mem::take(&mut self.value);
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);
@@ -400,10 +411,11 @@ impl<H: Host> Context<H> {
                     }
                 }
                 self.writes.apply(index, number, &mut value);
-                self.set_value(index, number, &value);
+                self.set_value(index, number, &value)?;
             }
         }
         self.value = value;
+        Ok(())
     }
 }
 

@@ -235,6 +235,23 @@ impl<H: Host> Context<H> {
         Abort::at(kind, &table.get().info, key)
     }
 
+    /// Runs a part of an operation that calls code of the user's. If that panics, the operation has failed: what is
+    /// half done is not committed, whoever catches the panic.
+    #[inline(always)]
+    pub(crate) fn fail_by_panic<T>(&mut self, part: impl FnOnce(&mut Self) -> T) -> T {
+        /// Dropped by a panic only.
+        struct Unwound<'c, H: Host>(&'c mut Context<H>);
+        impl<H: Host> Drop for Unwound<'_, H> {
+            fn drop(&mut self) {
+                self.0.failed = true;
+            }
+        }
+        let watched = Unwound(self);
+        let answer = part(&mut *watched.0);
+        std::mem::forget(watched);
+        answer
+    }
+
     /// For [`ask!`].
     #[inline(always)]
     pub(crate) fn asker(&self) -> Asker<'_, H> {

@@ -6,9 +6,10 @@ use crate::context::Context;
 use crate::gate::Gate;
 use crate::group::Row;
 use crate::key::Key;
+use crate::policy::Policy;
 use crate::protocol::{Order, Protocol};
 use crate::record::{Layout, RecordPtr};
-use crate::session::Session;
+use crate::session::{Session, nanos};
 use crate::table::{Index, TableCore, TableOptions, TableRef, TypePair};
 use crate::transaction::{ReadTransaction, Transaction};
 use crate::typed::Table;
@@ -18,6 +19,7 @@ use std::any::TypeId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 /// How many sessions a database has if it is not told otherwise.
 pub const SESSIONS_DEFAULT: usize = 126;
@@ -113,25 +115,30 @@ impl<H: Host> Shared<H> {
         self.slots.claim(self.host.caller_hint())
     }
 
-    /// Takes a slot; waits until one is free.
-    fn wait_for_slot(&self) -> SlotId {
+    /// Takes a slot; waits until one is free, but not beyond this time of the host's.
+    fn wait_for_slot(&self, until_ns: Option<u64>) -> Option<SlotId> {
         if let Some(slot) = self.claim_slot() {
-            return slot;
+            return Some(slot);
         }
         let on = WaitFor::release_of(&self.slots);
         // Callers that wait for a slot have none; any number tells them apart.
         let ticket = SlotId::new(self.host.seed() as usize % SlotId::LIMIT).unwrap_or(SlotId::NOBODY);
         let mut claimed = None;
         while claimed.is_none() {
-            // The deadline is a second net: two callers may draw one ticket.
-            let deadline_ns = self.host.now_ns().saturating_add(1_000_000);
-            claimed = self.host.block_on(Some(deadline_ns), |waker| {
+            let now_ns = self.host.now_ns();
+            if until_ns.is_some_and(|until_ns| now_ns >= until_ns) {
+                break;
+            }
+            // A second net: two callers may draw one ticket.
+            let look_again_ns = now_ns.saturating_add(1_000_000);
+            let wait_until_ns = until_ns.map_or(look_again_ns, |until_ns| until_ns.min(look_again_ns));
+            claimed = self.host.block_on(Some(wait_until_ns), |waker| {
                 self.room.register(on, ticket, waker);
                 self.claim_slot().map_or(Poll::Pending, Poll::Ready)
             });
         }
         self.room.leave(on, ticket);
-        claimed.unwrap_or(SlotId::NOBODY)
+        claimed
     }
 
     pub(crate) fn return_slot(&self, slot: SlotId) {
@@ -452,8 +459,9 @@ impl<H: Host> Database<H> {
 
     /// Runs a transaction until it commits, in a session of its own; see [`Session::transact`].
     ///
-    /// Waits if as many sessions are in use as the database may have. Taking a session for each transaction costs some 100 ns and
-    /// forgets the buffers: keep a [`Session`] where that matters.
+    /// Waits while as many sessions are in use as the database may have: for ever, if all of them are the caller's
+    /// own. Taking a session for each transaction costs some 100 ns and forgets the buffers: keep a [`Session`] where
+    /// that matters.
     ///
     /// # Errors
     /// As [`Session::transact`].
@@ -461,7 +469,21 @@ impl<H: Host> Database<H> {
         &self,
         body: impl FnMut(&mut Transaction<'_, H>) -> Result<T, Abort>,
     ) -> Result<T, Abort> {
-        self.any_session().transact(body)
+        self.transact_with(&Policy::default(), body)
+    }
+
+    /// As [`Database::transact`], with a policy. Its deadline holds for the wait for a session, too.
+    ///
+    /// # Errors
+    /// As [`Session::transact_with`]; and an [`Abort`] of kind [`TooManySessions`](AbortKind::TooManySessions) if the
+    /// deadline has passed before a session was free.
+    pub fn transact_with<T>(
+        &self,
+        policy: &Policy,
+        body: impl FnMut(&mut Transaction<'_, H>) -> Result<T, Abort>,
+    ) -> Result<T, Abort> {
+        let (mut session, policy) = self.passing_session(policy)?;
+        session.transact_with(&policy, body)
     }
 
     /// Runs a transaction whose body has errors of its own; see [`Session::try_transact`].
@@ -472,7 +494,20 @@ impl<H: Host> Database<H> {
         &self,
         body: impl FnMut(&mut Transaction<'_, H>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.any_session().try_transact(body)
+        self.try_transact_with(&Policy::default(), body)
+    }
+
+    /// As [`Database::try_transact`], with a policy; see [`Database::transact_with`].
+    ///
+    /// # Errors
+    /// As [`Session::try_transact_with`] and [`Database::transact_with`].
+    pub fn try_transact_with<T, E: From<Abort>>(
+        &self,
+        policy: &Policy,
+        body: impl FnMut(&mut Transaction<'_, H>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (mut session, policy) = self.passing_session(policy)?;
+        session.try_transact_with(&policy, body)
     }
 
     /// Runs a transaction that only reads; see [`Session::view`].
@@ -481,17 +516,23 @@ impl<H: Host> Database<H> {
     /// As [`Session::transact`].
     pub fn view<T>(
         &self,
-        body: impl FnMut(&mut ReadTransaction<'_, '_, H>) -> Result<T, Abort>,
+        mut body: impl FnMut(&mut ReadTransaction<'_, '_, H>) -> Result<T, Abort>,
     ) -> Result<T, Abort> {
-        self.any_session().view(body)
+        self.transact(|tx| body(&mut ReadTransaction::new(tx)))
     }
 
-    fn any_session(&self) -> Session<H> {
-        let slot = self.shared.wait_for_slot();
-        let mut context = Context::new(self.shared.clone(), slot);
+    /// A session for one transaction, and what the wait for it has left of the policy.
+    fn passing_session(&self, policy: &Policy) -> Result<(Session<H>, Policy), Abort> {
+        let shared = &self.shared;
+        let deadline_ns =
+            policy.deadline.map(|deadline| shared.host.now_ns().saturating_add(nanos(deadline)));
+        let slot = shared.wait_for_slot(deadline_ns).ok_or(TooManySessions(shared.slots.count()))?;
+        let mut context = Context::new(shared.clone(), slot);
         // Acquire: whoever finishes before this begins is ordered before it.
-        context.floor = Timestamp::new(self.shared.passing_floor.load(Ordering::Acquire));
-        Session::passing(context)
+        context.floor = Timestamp::new(shared.passing_floor.load(Ordering::Acquire));
+        let deadline =
+            deadline_ns.map(|at_ns| Duration::from_nanos(at_ns.saturating_sub(shared.host.now_ns())));
+        Ok((Session::passing(context), Policy { deadline, ..policy.clone() }))
     }
 
     /// The order in which the database's transactions are serialized; `None` before the first one

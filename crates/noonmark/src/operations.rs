@@ -161,13 +161,26 @@ impl<H: Host> Context<H> {
         })
     }
 
-    /// That a row is missing is told only if it is so in a state that a serial execution could see.
+    /// An error that rests on what has been read is told only if that is so in a state that a serial execution could
+    /// see.
     #[cold]
-    pub(crate) fn missing(&mut self, table: TableRef, key: &[u8]) -> Abort {
+    pub(crate) fn fail_if_it_holds(&mut self, kind: AbortKind, table: TableRef, key: &[u8]) -> Abort {
         match self.validate_observations() {
             Err(conflict) => conflict,
-            Ok(()) => self.fail(AbortKind::Missing, table, key),
+            Ok(()) => self.fail(kind, table, key),
         }
+    }
+
+    /// A row is missing.
+    #[cold]
+    pub(crate) fn missing(&mut self, table: TableRef, key: &[u8]) -> Abort {
+        self.fail_if_it_holds(AbortKind::Missing, table, key)
+    }
+
+    /// What is to be written is too long.
+    #[cold]
+    pub(crate) fn too_long(&mut self, table: TableRef, key: &[u8]) -> Abort {
+        self.fail_if_it_holds(AbortKind::TooLong, table, key)
     }
 
     /// Gets the value under a key ready to be changed in place, where its record was found: where it is in the
@@ -203,15 +216,17 @@ impl<H: Host> Context<H> {
     /// Changes a value that is at this place in the write set's arena.
     #[inline(always)]
     pub(crate) fn change_in_place<R: Row>(&mut self, at: usize, change: impl FnOnce(&mut R)) {
-        let image = self.writes.words_mut(at, words_of(R::SIZES));
-        if let &[Size::Fixed(bytes)] = R::SIZES
-            && let Some(value) = R::view_mut(&mut as_bytes_mut(image)[..bytes])
-        {
-            return change(value);
-        }
-        let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
-        change(&mut value);
-        value.encode_row(&mut ImageWriter { words: image, sizes: R::SIZES });
+        self.fail_by_panic(|context| {
+            let image = context.writes.words_mut(at, words_of(R::SIZES));
+            if let &[Size::Fixed(bytes)] = R::SIZES
+                && let Some(value) = R::view_mut(&mut as_bytes_mut(image)[..bytes])
+            {
+                return change(value);
+            }
+            let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
+            change(&mut value);
+            value.encode_row(&mut ImageWriter { words: image, sizes: R::SIZES });
+        });
     }
 
     /// Reads the value in the groups from `first` on of the row under a key, and writes what `change` makes
@@ -241,7 +256,7 @@ impl<H: Host> Context<H> {
                 EntryWriter { writes: &mut context.writes, table, entries, first, too_long: false };
             value.encode_row(&mut writer);
             if writer.too_long {
-                return Err(context.fail(AbortKind::TooLong, table, key));
+                return Err(context.too_long(table, key));
             }
             Ok(true)
         })
@@ -253,7 +268,7 @@ impl<H: Host> Context<H> {
     pub(crate) fn find_or_create(&mut self, table: TableRef, key: &[u8]) -> Result<(RecordPtr, bool), Stop> {
         let t = table.get();
         if !t.layout.fits_key(key) {
-            return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, &key[..key.len().min(64)])));
+            return Err(Stop::Abort(self.too_long(table, &key[..key.len().min(64)])));
         }
         // Before anybody can find the record. Whoever makes an index looks here after it is there, in one step; and
         // who puts in rows looks for indexes after this. Acquire: who finds it set sees the indexes that were there
@@ -345,7 +360,7 @@ impl<H: Host> Context<H> {
         let mut writer = EntryWriter { writes: &mut self.writes, table, entries, first: 0, too_long: false };
         row.encode_row(&mut writer);
         if writer.too_long {
-            return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, key)));
+            return Err(Stop::Abort(self.too_long(table, key)));
         }
         Ok(true)
     }
@@ -421,7 +436,7 @@ impl<H: Host> Context<H> {
         let mut writer = EntryWriter { writes: &mut self.writes, table, entries, first, too_long: false };
         encode(&mut writer);
         if writer.too_long {
-            return Err(Stop::Abort(self.fail(AbortKind::TooLong, table, key)));
+            return Err(Stop::Abort(self.too_long(table, key)));
         }
         Ok(true)
     }
@@ -463,7 +478,7 @@ impl<H: Host> Context<H> {
         self.writes.add_update(index, group as u32, update(), payload);
         // What has been read or written already is updated at once.
         if knows {
-            self.settle_value(index, group);
+            self.settle_value(index, group)?;
         } else if was_read {
             self.settle_group(index, group)?;
         }
@@ -508,10 +523,7 @@ impl RowWriter for EntryWriter<'_> {
         // What was only to be validated is written after all.
         self.writes.will_change(entry);
         let bytes = value.encoded_bytes();
-        if bytes > u32::MAX as usize {
-            self.too_long = true;
-            return;
-        }
-        self.writes.set_value(entry, group, layout, G::SIZE, bytes, |out| value.encode(out));
+        let is_set = self.writes.set_value(entry, group, layout, G::SIZE, bytes, |out| value.encode(out));
+        self.too_long |= !is_set;
     }
 }

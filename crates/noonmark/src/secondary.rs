@@ -27,16 +27,18 @@ impl<H: Host> Context<H> {
         groups: Range<usize>,
         operation: impl FnOnce(&mut Self) -> Result<T, Abort>,
     ) -> Result<T, Abort> {
-        let before = match table.get().has_secondaries() {
-            true => self.secondary_entries(table, key, &groups)?,
-            false => Vec::new(),
-        };
-        // Called in one place, so that it can become a part of it.
-        let answer = operation(self)?;
-        if table.get().has_secondaries() {
-            self.follow(table, key, &groups, &before)?;
-        }
-        Ok(answer)
+        self.fail_by_panic(|context| {
+            let before = match table.get().has_secondaries() {
+                true => context.secondary_entries(table, key, &groups)?,
+                false => Vec::new(),
+            };
+            // Called in one place, so that it can become a part of it.
+            let answer = operation(context)?;
+            if table.get().has_secondaries() {
+                context.follow(table, key, &groups, &before)?;
+            }
+            Ok(answer)
+        })
     }
 
     /// Makes a row's secondary entries what they should be now; `before` is what they were.

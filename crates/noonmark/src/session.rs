@@ -241,6 +241,6 @@ pub(crate) enum Concluded<E> {
     Conflict(E),
 }
 
-fn nanos(duration: Duration) -> u64 {
+pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

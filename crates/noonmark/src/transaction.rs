@@ -91,8 +91,7 @@ impl<'s, H: Host> Transaction<'s, H> {
 
     /// Changes the value under a key that must be there: reads it and writes what `change` makes of it.
     ///
-    /// `change` must not panic, or the panic must leave the transaction, which is rolled back then. Who catches it
-    /// inside the transaction and commits may commit a value that was changed in part.
+    /// If `change` panics, the operation has failed: whoever catches the panic inside the transaction cannot commit it.
     ///
     /// # Errors
     /// An [`Abort`] of kind [`Missing`](AbortKind::Missing) if it is not there.
@@ -422,8 +421,8 @@ impl<'s, H: Host> Transaction<'s, H> {
     /// That such changes of different transactions commute is the caller's promise: they are applied
     /// in the order in which the transactions commit. The closure may hold only plain (`Copy`) values. It
     /// runs while the row is locked, just before the commit point: it should be short; a panic in it then rolls the
-    /// transaction back. (If the group has been read or written already, it runs at once; what holds for a panic is then what
-    /// [`Transaction::update`] says.) If this transaction has read the group, or does so later, it becomes an ordinary
+    /// transaction back. (If the group has been read or written already, it runs at once, as that of
+    /// [`Transaction::update`] does.) If this transaction has read the group, or does so later, it becomes an ordinary
     /// update.
     ///
     /// # Errors
@@ -447,7 +446,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         self.context.check(target.core())?;
         let table = TableRef::new(target.core());
         if payload.len() > u32::MAX as usize {
-            return Err(self.context.fail(AbortKind::TooLong, table, key.as_slice()));
+            return Err(self.context.too_long(table, key.as_slice()));
         }
         let group = target.groups().start;
         if self.context.update_at_commit(table, key.as_slice(), group, update, payload)? {

@@ -101,8 +101,8 @@ impl<K: Key, R: Row> Table<K, R> {
     /// An index on a [column group](ColumnGroup::create_index) costs less: writes of other groups pass
     /// it by.
     ///
-    /// `key_of` must not panic, or the panic must leave the transaction that changes the row: who catches it inside and
-    /// commits leaves the index as it was before.
+    /// If `key_of` panics, the operation that changes the row has failed: whoever catches the panic inside the
+    /// transaction cannot commit it.
     ///
     /// # Errors
     /// [`SchemaError`] if there are rows, or eight such indexes, already.

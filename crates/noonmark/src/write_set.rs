@@ -279,6 +279,8 @@ impl WriteSet {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
+        // Places in it are numbers of 32 bits.
+        assert!(self.used <= u32::MAX as usize, "a transaction would write more than 32 GiB");
         self.arena.resize((self.used * 2).max(64), 0);
     }
 
@@ -378,7 +380,8 @@ impl WriteSet {
     }
 
     /// Sets the value of a group, in place of the changes to it before. `group` is its number, `layout` where
-    /// it lies.
+    /// it lies. False, and nothing is set: it is longer than 4 GiB.
+    #[must_use]
     #[inline(always)]
     pub(crate) fn set_value(
         &mut self,
@@ -388,9 +391,10 @@ impl WriteSet {
         size: Size,
         bytes: usize,
         encode: impl FnOnce(&mut [u8]),
-    ) {
-        // Appended to, a value can become longer than any that is given whole. (Before the commit point.)
-        assert!(bytes <= u32::MAX as usize, "a value would be longer than 4 GiB");
+    ) -> bool {
+        if bytes > u32::MAX as usize {
+            return false;
+        }
         let entry = &mut self.entries[index];
         entry.known |= 1 << group;
         entry.valued |= 1 << group;
@@ -406,6 +410,7 @@ impl WriteSet {
         if has_updates {
             self.unlink(index, group as u32);
         }
+        true
     }
 
     /// Adds a commit-time update of a group.

@@ -206,6 +206,115 @@ fn a_panic_in_a_commit_time_update_leaves_nothing() {
     }
 }
 
+/// A panic in what an operation was given leaves something half done. Who catches it within the body, and goes on,
+/// cannot commit; and the next transaction finds everything as it was.
+#[test]
+fn a_panic_that_is_caught_in_the_body_is_not_committed() {
+    type Part = fn(&mut Transaction<'_, Alone>, &Table<u64, u64>) -> Result<(), noonmark::Abort>;
+    fn halfway(value: &mut u64) {
+        *value = 777;
+        panic!("as planned");
+    }
+    let parts: [(&str, Part); 5] = [
+        ("update", |tx, table| tx.update(table, 1, halfway)),
+        ("update_many", |tx, table| tx.update_many(table, &[2, 1], |_, value| halfway(value))),
+        ("apply to what was updated", |tx, table| {
+            tx.update(table, 1, |value| *value += 1)?;
+            tx.apply(table, 1, halfway)
+        }),
+        ("apply to what was written", |tx, table| {
+            tx.write(table, 1, 11)?;
+            tx.apply(table, 1, halfway)
+        }),
+        ("index", |tx, table| tx.update(table, 1, |value| *value = 13)),
+    ];
+    for &protocol in Protocol::ALL {
+        for (name, part) in parts {
+            let db = alone(2).build().unwrap();
+            let table = table_of(&db, protocol);
+            if name == "index" {
+                table.create_index(&db, "by_value", |_, value| 100 / (13 - *value)).unwrap();
+            }
+            let mut session = db.session().unwrap();
+            let rows = [(1, 10), (2, 20)];
+            session
+                .transact(|tx| rows.iter().try_for_each(|&(key, value)| tx.upsert(&table, key, value % 13)))
+                .unwrap();
+            let before = session.transact(|tx| tx.range(&table, ..).collect()).unwrap();
+            for by_hand in [false, true] {
+                let caught = |tx: &mut Transaction<'_, Alone>| {
+                    catch_unwind(AssertUnwindSafe(|| part(tx, &table))).expect_err(name);
+                };
+                let refused = if by_hand {
+                    let mut tx = session.begin();
+                    caught(&mut tx);
+                    assert_eq!(
+                        tx.get(&table, 2).unwrap_err().kind(),
+                        AbortKind::Continued,
+                        "{protocol} {name}"
+                    );
+                    tx.commit().map(|_| ())
+                } else {
+                    session.transact(|tx| {
+                        caught(tx);
+                        Ok(())
+                    })
+                };
+                assert_eq!(refused.unwrap_err().kind(), AbortKind::Continued, "{protocol} {name}");
+                let after = session.transact(|tx| tx.range(&table, ..).collect()).unwrap();
+                assert_eq!(after, before, "{protocol} {name}");
+            }
+        }
+    }
+}
+
+/// A panic that was caught may rest on what no committed state had together: the transaction is then tried again.
+#[test]
+fn a_panic_that_is_caught_in_a_doomed_attempt_is_a_conflict() {
+    for protocol in [Protocol::Occ, Protocol::TicToc, Protocol::Swiss, Protocol::Adaptive] {
+        let db = alone(2).build().unwrap();
+        let table = table_of(&db, protocol);
+        let [mut session, mut other] = std::array::from_fn(|_| db.session().unwrap());
+        session.transact(|tx| [1, 2].iter().try_for_each(|&key| tx.upsert(&table, key, 10))).unwrap();
+        let mut attempts = 0;
+        session
+            .transact(|tx| {
+                attempts += 1;
+                let first = tx.need(&table, 1)?;
+                if attempts == 1 {
+                    let both = |tx: &mut Transaction<'_, Alone>| {
+                        [1, 2].iter().try_for_each(|&key| tx.update(&table, key, |value| *value = 20))
+                    };
+                    other.transact_with(&Policy::once(), both).unwrap();
+                }
+                let caught = catch_unwind(AssertUnwindSafe(|| {
+                    tx.update(&table, 2, |second| assert_eq!(*second, first, "as planned"))
+                }));
+                caught.unwrap_or(Ok(()))
+            })
+            .unwrap();
+        assert_eq!(attempts, 2, "{protocol}");
+    }
+}
+
+/// Whoever has all sessions himself can wait for one with a deadline.
+#[test]
+fn the_wait_for_a_session_has_a_deadline() {
+    let db = Database::builder().max_sessions(1).build().unwrap();
+    let table = db.table::<u64, u64>("rows").unwrap();
+    let session = db.session().unwrap();
+    let policy = Policy { deadline: Some(Duration::from_millis(5)), ..Policy::default() };
+    let refused = db.transact_with(&policy, |tx| tx.insert(&table, 1, 10)).unwrap_err();
+    assert_eq!(refused.kind(), AbortKind::TooManySessions);
+    assert_eq!(refused.to_string(), "all sessions of the database are in use");
+    let refused = db.try_transact_with(&policy, |tx| tx.insert(&table, 1, 10)).unwrap_err();
+    assert_eq!(refused.kind(), AbortKind::TooManySessions);
+    drop(session);
+    let policy = Policy { deadline: Some(Duration::from_secs(60)), ..Policy::default() };
+    assert!(db.transact_with(&policy, |tx| tx.insert(&table, 1, 10)).unwrap());
+    assert_eq!(db.transact(|tx| tx.get(&table, 1)).unwrap(), Some(10));
+}
+
 /// A panic in the body lets go of everything, whatever the protocol has locked by then.
 #[test]
 fn a_panic_in_the_body_lets_go() {

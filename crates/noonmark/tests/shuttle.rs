@@ -303,6 +303,40 @@ fn a_row_that_is_put_in_between_two_looks_is_not_missed() {
     }
 }
 
+/// An index is made while the table's first row is put in, by two at once: it is refused, or it has the row. One of
+/// the two may find the record that the other has made, and be done before that one is.
+#[test]
+fn an_index_that_is_made_beside_the_first_row_has_it() {
+    for kind in [IndexKind::Hash, IndexKind::Ordered] {
+        let play = move || {
+            let db = Database::builder().max_sessions(3).build().unwrap();
+            let rows: Table<u64, u64> = db.create_table("rows", TableOptions::new().index(kind)).unwrap();
+            let writers = [10, 20].map(|value| {
+                let (db, rows) = (db.clone(), rows.clone());
+                shuttle::thread::spawn(move || {
+                    let mut session = db.session().unwrap();
+                    session.transact(|tx| tx.upsert(&rows, 1, value)).unwrap();
+                })
+            });
+            let by_value = rows.create_index(&db, "by_value", |_, value| *value);
+            for writer in writers {
+                writer.join().unwrap();
+            }
+            let mut session = db.session().unwrap();
+            let row = session.transact(|tx| tx.need(&rows, 1)).unwrap();
+            if let Ok(by_value) = by_value {
+                let entries = session.transact(|tx| tx.range_by(&by_value, ..).collect()).unwrap();
+                assert_eq!(entries, [(row, 1)], "{kind:?}");
+            }
+        };
+        let mut config = Config::new();
+        config.stack_size = 1 << 18;
+        config.silence_warnings = true;
+        Runner::new(RandomScheduler::new_from_seed(1, 5_000), config.clone()).run(play);
+        Runner::new(PctScheduler::new_from_seed(1, 3, 5_000), config).run(play);
+    }
+}
+
 /// Two write skews, in logical order: each transaction reads what the other writes, or inserts. What the
 /// second reads and the first overwrites holds for longer than what the first reads; so the first must
 /// raise a time, of a cell or a node, and the second need not. In between the two looks of the one that

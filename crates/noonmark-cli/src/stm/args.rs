@@ -2,11 +2,12 @@
 
 use crate::args::seconds;
 use clap::Args;
+use noonmark_workloads::stm::THREADS_MAX;
 use std::path::PathBuf;
 
 /// `noonmark bench stm`
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, allow_negative_numbers = true)]
 pub struct Stm {
     /// The experiment: disjoint, ravl-alloc, k-sweep, hash, trees, maps or sixteen-reads; or, for the checker, append or register; see
     /// below
@@ -33,7 +34,7 @@ pub struct Stm {
     pub keys: u64,
 
     /// Worker threads; a run for each count [default: 1 and all cores]
-    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
     pub threads: Vec<u16>,
 
     /// Seconds measured in each run, fractions allowed, without loading and warm-up [default: 1]

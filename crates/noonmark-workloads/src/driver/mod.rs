@@ -118,7 +118,7 @@ const TICK: Duration = Duration::from_millis(120);
 /// Transactions a second and thread, of those that leave memory behind: more than any that was measured (268 thousand).
 const RATE_MAX: f64 = 300_000.0;
 /// More threads than this are a mistake rather than a wish; the engine has sessions for some more than that.
-const THREADS_MAX: usize = 1000;
+pub const THREADS_MAX: usize = 1000;
 
 /// A worker's own cache lines, two because processors fetch them in pairs.
 #[derive(Default)]
