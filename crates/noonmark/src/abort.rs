@@ -95,6 +95,7 @@ pub(crate) enum Explained {
     ReadLocked { by: Writer },
     Wounded,
     NodeChanged,
+    IndexMade,
     Vanished,
 }
 
@@ -138,6 +139,7 @@ impl Cause {
             }
             What::Wounded => Explained::Wounded,
             What::NodeChanged => Explained::NodeChanged,
+            What::IndexMade => Explained::IndexMade,
             What::Reclaimed => Explained::Vanished,
         };
         Cause { rule: conflict.rule, what }
@@ -237,6 +239,7 @@ impl fmt::Display for Abort {
                 Explained::NodeChanged => {
                     f.write_str("keys came or went where this one had looked and found none")?;
                 }
+                Explained::IndexMade => f.write_str("the table was given an index meanwhile")?,
                 Explained::Vanished => f.write_str("deleted before this one could commit")?,
             }
             write!(f, " ({})", cause.rule)?;

@@ -7,14 +7,24 @@
 //! An operation that may change an entry works out the row's entries before and after, and deletes
 //! and inserts where they differ. An index on one column group costs nothing when another is written.
 
-use crate::abort::Abort;
+use crate::abort::{Abort, AbortKind};
 use crate::context::Context;
 use crate::group::RowReader;
 use crate::key::KeyBytes;
 use crate::operations::look_until_found;
+use crate::protocol::{Conflict, What};
 use crate::table::TableRef;
 use noonmark_core::Host;
 use std::ops::Range;
+
+/// The entries of a row.
+#[derive(Default)]
+struct Entries {
+    /// How many indexes there were that could have one.
+    indexes: usize,
+    /// Their keys; none if the row is absent.
+    keys: Vec<KeyBytes>,
+}
 
 impl<H: Host> Context<H> {
     /// Runs an operation that changes these groups of a row, and brings the table's secondary indexes
@@ -30,7 +40,7 @@ impl<H: Host> Context<H> {
         self.fail_by_panic(|context| {
             let before = match table.get().has_secondaries() {
                 true => context.secondary_entries(table, key, &groups)?,
-                false => Vec::new(),
+                false => Entries::default(),
             };
             // Called in one place, so that it can become a part of it.
             let answer = operation(context)?;
@@ -42,18 +52,25 @@ impl<H: Host> Context<H> {
     }
 
     /// Makes a row's secondary entries what they should be now; `before` is what they were.
+    ///
+    /// If an index has been made since, that is not known: its entry for what the row was then. So the attempt
+    /// ends. (Those that come later see the index from the start; and once there is a row, there will be no new ones.)
     #[cold]
     fn follow(
         &mut self,
         table: TableRef,
         key: &[u8],
         groups: &Range<usize>,
-        before: &[KeyBytes],
+        before: &Entries,
     ) -> Result<(), Abort> {
         let after = self.secondary_entries(table, key, groups)?;
+        if after.indexes != before.indexes {
+            let conflict = Conflict { rule: "index: made meanwhile", what: What::IndexMade };
+            return Err(self.abort_at(conflict, AbortKind::Conflict, table, key, groups.start));
+        }
         let affected = table.get().secondaries().filter(|s| s.depends_on(groups));
         for (index, secondary) in affected.enumerate() {
-            let (old, new) = (before.get(index), after.get(index));
+            let (old, new) = (before.keys.get(index), after.keys.get(index));
             if old.map(KeyBytes::as_slice) == new.map(KeyBytes::as_slice) {
                 continue;
             }
@@ -75,10 +92,13 @@ impl<H: Host> Context<H> {
         table: TableRef,
         key: &[u8],
         groups: &Range<usize>,
-    ) -> Result<Vec<KeyBytes>, Abort> {
+    ) -> Result<Entries, Abort> {
         let t = table.get();
-        if !t.keeps_entries_of(groups) {
-            return Ok(Vec::new());
+        let affected = || t.secondaries().filter(|s| s.depends_on(groups));
+        // Before the row is read: an index that is made later may have an entry for what it is.
+        let indexes = affected().count();
+        if indexes == 0 {
+            return Ok(Entries::default());
         }
         self.with_row(t.sizes, |context, row| {
             let present = look_until_found(|| match context.find(table, key) {
@@ -86,11 +106,11 @@ impl<H: Host> Context<H> {
                 Some(record) => context.read_groups(table, record, 0, t.sizes, row),
             })?;
             if !present {
-                return Ok(Vec::new());
+                return Ok(Entries { indexes, keys: Vec::new() });
             }
-            let affected = t.secondaries().filter(|s| s.depends_on(groups));
             let row = RowReader::new(row, t.sizes);
-            Ok(affected.map(|s| (s.extract)(key, &row.after(s.groups.start))).collect())
+            let keys = affected().take(indexes).map(|s| (s.extract)(key, &row.after(s.groups.start)));
+            Ok(Entries { indexes, keys: keys.collect() })
         })
     }
 }

@@ -235,7 +235,9 @@ pub(crate) struct TableCore {
     pub index: Index,
     /// Its secondary indexes, in the order in which they were made; never taken away.
     pub secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],
-    /// Whether there has ever been a record: then it is too late for another secondary index.
+    /// Whether there has ever been a record: then it is too late for another secondary index. Set before the first one
+    /// can be found. So whoever has found a record sees all indexes that there will ever be; before that, he may
+    /// see too few.
     pub populated: AtomicBool,
 }
 

@@ -104,15 +104,19 @@ impl<'s, H: Host> Transaction<'s, H> {
     ) -> Result<(), Abort> {
         self.context.check(target.core())?;
         let core = target.core();
-        if !is_changed_in_place::<T::Value>(core) || core.keeps_entries_of(&target.groups()) {
+        if !is_changed_in_place::<T::Value>(core) {
             return key.with_key(|key| self.update_otherwise(target, key, change));
         }
-        let at = key.with_key(|key| {
+        key.with_key(|key| {
             let found = self.context.find(TableRef::new(core), key);
-            with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))
-        })?;
-        self.context.change_in_place(at, change);
-        Ok(())
+            // Now that the row is found (see `TableCore::populated`).
+            if core.keeps_entries_of(&target.groups()) {
+                return self.update_otherwise(target, key, change);
+            }
+            let at = with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))?;
+            self.context.change_in_place(at, change);
+            Ok(())
+        })
     }
 
     /// An update of a row that is not changed in place, or that has secondary indexes to be kept.
@@ -266,7 +270,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         self.context.check(core)?;
         let table = TableRef::new(core);
         let groups = target.groups();
-        let by_itself = !is_changed_in_place::<T::Value>(core) || core.keeps_entries_of(&groups);
+        let by_itself = !is_changed_in_place::<T::Value>(core);
         let known = keys.found(table, self.context.txn);
         for (batch, keys) in keys.keys().chunks(BATCH).enumerate() {
             let first = batch * BATCH;
@@ -279,6 +283,9 @@ impl<'s, H: Host> Transaction<'s, H> {
                         return self.update_otherwise(target, key, change);
                     }
                     let found = found.or_else(|| self.context.find_again(table, key));
+                    if core.keeps_entries_of(&groups) {
+                        return self.update_otherwise(target, key, change);
+                    }
                     let at =
                         with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))?;
                     self.context.change_in_place(at, change);

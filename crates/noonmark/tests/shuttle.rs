@@ -14,7 +14,10 @@ mod attack_support;
 use attack_support::{
     Menu, Numbers, Op, Part, Saw, Setup, Txn, is_explained, on_engine, state_of, tag_of, told,
 };
-use noonmark::{Abort, Bug, Database, Granularity, IndexKind, Order, Policy, Protocol, Table, TableOptions};
+use noonmark::{
+    Abort, AbortKind, Bug, Database, Granularity, IndexKind, Order, Policy, Protocol, Table, TableOptions,
+    Transaction,
+};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -303,37 +306,54 @@ fn a_row_that_is_put_in_between_two_looks_is_not_missed() {
     }
 }
 
-/// An index is made while the table's first row is put in, by two at once: it is refused, or it has the row. One of
-/// the two may find the record that the other has made, and be done before that one is.
+/// Two indexes are made while the table's first row is put in, and changed: each is refused, or has the row, and
+/// nothing else. One may find the record that another has made, and be done before that one is; and one may have begun
+/// before there was an index, and find the row that another has put in with its entry.
 #[test]
 fn an_index_that_is_made_beside_the_first_row_has_it() {
+    type Write = fn(&mut Transaction<'_>, &Table<u64, u64>) -> Result<(), Abort>;
+    let others: [Write; 4] = [
+        |tx, rows| tx.upsert(rows, 1, 20),
+        |tx, rows| match tx.update(rows, 1, |value| *value = 20) {
+            Err(missing) if missing.kind() == AbortKind::Missing => Ok(()),
+            updated => updated,
+        },
+        |tx, rows| tx.write(rows, 1, 20).map(|_| ()),
+        |tx, rows| tx.delete(rows, 1).map(|_| ()),
+    ];
     for kind in [IndexKind::Hash, IndexKind::Ordered] {
-        let play = move || {
-            let db = Database::builder().max_sessions(3).build().unwrap();
-            let rows: Table<u64, u64> = db.create_table("rows", TableOptions::new().index(kind)).unwrap();
-            let writers = [10, 20].map(|value| {
-                let (db, rows) = (db.clone(), rows.clone());
-                shuttle::thread::spawn(move || {
-                    let mut session = db.session().unwrap();
-                    session.transact(|tx| tx.upsert(&rows, 1, value)).unwrap();
-                })
-            });
-            let by_value = rows.create_index(&db, "by_value", |_, value| *value);
-            for writer in writers {
-                writer.join().unwrap();
-            }
-            let mut session = db.session().unwrap();
-            let row = session.transact(|tx| tx.need(&rows, 1)).unwrap();
-            if let Ok(by_value) = by_value {
-                let entries = session.transact(|tx| tx.range_by(&by_value, ..).collect()).unwrap();
-                assert_eq!(entries, [(row, 1)], "{kind:?}");
-            }
-        };
-        let mut config = Config::new();
-        config.stack_size = 1 << 18;
-        config.silence_warnings = true;
-        Runner::new(RandomScheduler::new_from_seed(1, 5_000), config.clone()).run(play);
-        Runner::new(PctScheduler::new_from_seed(1, 3, 5_000), config).run(play);
+        for other in others {
+            let play = move || {
+                let db = Database::builder().max_sessions(3).build().unwrap();
+                let rows: Table<u64, u64> = db.create_table("rows", TableOptions::new().index(kind)).unwrap();
+                let first: Write = |tx, rows| tx.upsert(rows, 1, 10);
+                let writers = [first, other].map(|write| {
+                    let (db, rows) = (db.clone(), rows.clone());
+                    shuttle::thread::spawn(move || {
+                        let mut session = db.session().unwrap();
+                        let written = session.transact(|tx| write(tx, &rows));
+                        // A transaction that has found a row missing does not commit.
+                        assert!(written.is_ok() || written.unwrap_err().kind() == AbortKind::Continued);
+                    })
+                });
+                let indexes = ["one", "two"].map(|name| rows.create_index(&db, name, |_, value| *value));
+                for writer in writers {
+                    writer.join().unwrap();
+                }
+                let mut session = db.session().unwrap();
+                let row = session.transact(|tx| tx.get(&rows, 1)).unwrap();
+                let expected: Vec<_> = row.map(|value| (value, 1)).into_iter().collect();
+                for index in indexes.into_iter().flatten() {
+                    let entries = session.transact(|tx| tx.range_by(&index, ..).collect()).unwrap();
+                    assert_eq!(entries, expected, "{kind:?}");
+                }
+            };
+            let mut config = Config::new();
+            config.stack_size = 1 << 18;
+            config.silence_warnings = true;
+            Runner::new(RandomScheduler::new_from_seed(1, 2_000), config.clone()).run(play);
+            Runner::new(PctScheduler::new_from_seed(1, 3, 2_000), config).run(play);
+        }
     }
 }
 

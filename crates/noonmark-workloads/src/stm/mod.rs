@@ -29,20 +29,30 @@
 //!
 //! # What it does not do
 //!
-//! It does not repeat a run, and takes no mean.
+//! It does not repeat a run, and takes no mean. Without the feature `stm` there are names only, for reports.
 
+#[cfg(feature = "stm")]
 pub mod churn;
 mod names;
+#[cfg(feature = "stm")]
 mod plain;
+#[cfg(feature = "stm")]
 mod plain_hash;
+#[cfg(feature = "stm")]
 pub mod reads;
+#[cfg(feature = "stm")]
 pub mod recorded;
+#[cfg(feature = "stm")]
 pub mod records;
+#[cfg(feature = "stm")]
 mod spec;
+#[cfg(feature = "stm")]
 pub mod stage;
-#[cfg(test)]
+#[cfg(all(test, feature = "stm"))]
 mod tests;
+#[cfg(feature = "stm")]
 mod worlds;
 
 pub use names::{Contender, Preset, RIVALS, Structure};
+#[cfg(feature = "stm")]
 pub use spec::{KEYS_MAX, Settings, THREADS_MAX, fits, run};

@@ -199,6 +199,8 @@ pub(crate) enum What {
     Wounded,
     /// Keys came or went in an index node that was relied on.
     NodeChanged,
+    /// The table has been given an index since the transaction began to change a row of it.
+    IndexMade,
     /// The record has left its index: look the key up again. Never shown.
     Reclaimed,
 }
