@@ -359,7 +359,7 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
     ///
     /// # Errors
     /// [`Interrupted`]: hand it on.
-    #[inline]
+    #[inline(always)]
     pub fn link<X: Writes<'tx, W>, M: Send + Sync + 'static>(
         self,
         tx: X,

@@ -333,6 +333,17 @@ pub(crate) fn wait_to_begin<W: World>(desk: &Desk<W::Control, W::Host>) {
 /// A lock of this world, and where it is.
 pub(crate) type SpotOf<'a, W> = Spot<'a, <<W as World>::Control as Control>::Lock, <W as World>::Host>;
 
+/// Copies a value.
+#[inline(always)]
+fn load<W: World, T: Plain>(
+    desk: &Desk<W::Control, W::Host>,
+    lock: SpotOf<'_, W>,
+    cells: &T::Cells,
+) -> T::Words {
+    desk.touch_part(lock.object(), cells, Access::Read);
+    T::load(cells)
+}
+
 /// Reads a value that a lock guards.
 #[inline(always)]
 pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>, T: Plain>(
@@ -341,23 +352,9 @@ pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>, T: Plain>(
     cells: &T::Cells,
 ) -> Result<T, Interrupted> {
     let desk = tx.desk();
-    let words = read_by::<W, X, _>(tx, lock, || {
-        desk.touch_part(lock.object(), cells, Access::Read);
-        T::load(cells)
-    })?;
-    Ok(T::from_words(words))
-}
-
-#[inline(always)]
-fn read_by<'tx, W: World, X: Reads<'tx, W>, R: Copy>(
-    tx: X,
-    lock: SpotOf<'tx, W>,
-    load: impl Fn() -> R,
-) -> Result<R, Interrupted> {
-    let desk = tx.desk();
-    match W::Control::read_now(desk, lock, X::TRACKED, &load) {
-        Some(copy) => Ok(copy),
-        None => read_on::<W, R>(desk, lock, X::TRACKED, load),
+    match W::Control::read_now(desk, lock, X::TRACKED, || load::<W, T>(desk, lock, cells)) {
+        Some(words) => Ok(T::from_words(words)),
+        None => Ok(T::from_words(read_on::<W, T>(desk, lock, X::TRACKED, cells)?)),
     }
 }
 
@@ -365,13 +362,15 @@ fn read_by<'tx, W: World, X: Reads<'tx, W>, R: Copy>(
 /// but the look at its lock.
 #[cold]
 #[inline(never)]
-fn read_on<W: World, R: Copy>(
+fn read_on<W: World, T: Plain>(
     desk: &Desk<W::Control, W::Host>,
     lock: SpotOf<'_, W>,
     tracked: bool,
-    load: impl Fn() -> R,
-) -> Result<R, Interrupted> {
-    settle::<W, R>(desk, || W::Control::read_on(desk, lock, tracked, &load))
+    cells: &T::Cells,
+) -> Result<T::Words, Interrupted> {
+    settle::<W, T::Words>(desk, || {
+        W::Control::read_on(desk, lock, tracked, || load::<W, T>(desk, lock, cells))
+    })
 }
 
 /// Gets the right to write what a lock guards.
