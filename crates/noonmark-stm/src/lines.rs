@@ -96,7 +96,7 @@ impl Object {
     }
 
     fn nth(self, space: Space, nth: usize) -> Line {
-        space.line(self.number.wrapping_mul(Self::LINES) | nth as u64 % Self::LINES)
+        space.line(self.number.wrapping_mul(Self::LINES) | (nth as u64 % Self::LINES))
     }
 
     /// Which bytes of it are at these addresses.
@@ -249,5 +249,34 @@ impl<T, H: Host> Deref for Noted<T, H> {
     #[inline(always)]
     fn deref(&self) -> &T {
         &self.entry
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::control::lock_word::{Held, Lock};
+    use noonmark_core::Threads;
+
+    #[test]
+    fn on_threads_a_spot_is_a_reference_and_an_entry_what_it_was() {
+        assert_eq!(size_of::<Spot<'_, Lock, Threads>>(), size_of::<&Lock>());
+        assert_eq!(size_of::<Noted<Held, Threads>>(), size_of::<Held>());
+    }
+
+    #[test]
+    fn a_part_lies_on_the_lines_of_its_bytes() {
+        let words = [0u64; 24];
+        let object = Object { number: 3, begins: words.as_ptr() as usize, space: Space::Object };
+        let lines =
+            |begin: usize, end: usize| (begin..end).map(|nth| Space::Object.line(3 << 24 | nth as u64));
+        let part = |nth: usize| words[nth..].first_chunk::<9>().unwrap();
+        assert!(object.lines_of(&words).eq(lines(0, 3)) && object.lines_to(&words[7]).eq(lines(0, 1)));
+        assert!(object.lines_of(part(0)).eq(lines(0, 2)) && object.lines_of(part(15)).eq(lines(1, 3)));
+        assert!(object.lines_of(&words[8]).eq(lines(1, 2)) && object.lines_of(&()).eq(lines(0, 0)));
+        assert_eq!(object.line_of(&words[16]), Space::Object.line(3 << 24 | 2));
+        assert_eq!(object.line_behind(&words[16]), Space::Value.line(3 << 24 | 16));
+        let links = object.links(&raw const words[8]);
+        assert_eq!(links.line_of(&words[9]), Space::Links.line(3 << 24));
     }
 }

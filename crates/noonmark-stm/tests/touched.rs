@@ -22,15 +22,20 @@ use noonmark_stm::{
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
+/// What another does while one sleeps.
+type Meanwhile = Box<dyn FnOnce()>;
+
 thread_local! {
+    static MEANWHILE: RefCell<Option<Meanwhile>> = const { RefCell::new(None) };
     static TOLD: RefCell<Vec<(Line, Access)>> = const { RefCell::new(Vec::new()) };
     static MEMORY: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
 }
 
-/// A host for one thread, where nobody waits: writes down what it is told. Whether of objects, too, is up to the label.
+/// A host for one thread, where nobody waits but for what is done [meanwhile](MEANWHILE): writes down what it is told. Whether of objects, too, is up to the label.
 struct Recorder<L>(AtomicU64, PhantomData<fn() -> L>);
 
 impl<L: Label> Default for Recorder<L> {
@@ -54,9 +59,12 @@ impl<L: Label> Host for Recorder<L> {
     }
     fn spin(&self, _: u32) {}
     fn block_on<T>(&self, _: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
-        match poll(Waker::noop()) {
-            Poll::Ready(value) => Some(value),
-            Poll::Pending => panic!("there is nobody else to wait for"),
+        loop {
+            if let Poll::Ready(value) = poll(Waker::noop()) {
+                return Some(value);
+            }
+            let meanwhile = MEANWHILE.take().expect("somebody to wait for");
+            meanwhile();
         }
     }
     fn sleep_ns(&self, _: u64) {}
@@ -189,6 +197,45 @@ fn what_is_called_off_is_put_back_and_let_go_of() {
     }
     assert_eq!(run::<Dctl>(), "clock:r #1:r #1:m #1:w #1:r #1:w clock:r #1:w");
     assert_eq!(run::<TwoPlSf>(), "#1:r #1:m #1:r #1:w #1:r #1:w #1:m slot.0:r");
+}
+
+#[test]
+fn who_meets_a_conflict_tells_of_what_it_takes() {
+    let record = recorded::<Dctl, Own, Numbered>(|| {
+        let (a, b) = (Var::<u64, Dctl>::new_in(5), Var::<u64, Dctl>::new_in(0));
+        let (mut mine, mut other) = (Fresh::<Dctl>::session(), Fresh::<Dctl>::session());
+        let mut attempts = 0;
+        mine.atomically(|tx| {
+            attempts += 1;
+            a.get(tx)?;
+            b.set(tx, attempts)?;
+            if attempts == 1 {
+                other.atomically(|tx| a.set(tx, 7));
+            }
+            Ok(())
+        });
+        assert_eq!(attempts, 2);
+    });
+    let attempt = "clock:r #1:r #1:r #2:r #2:m #2:w";
+    let other = "clock:r #1:r #1:m #1:w clock:r #1:w";
+    // What was read has changed: what was written is put back, the lock let go of, and the clock advanced.
+    let undone = "#1:r #2:w clock:r #2:w clock:r clock:m";
+    assert_eq!(told(record), format!("{attempt} {other} {undone} {attempt} #1:r clock:r #2:w"));
+}
+
+#[test]
+fn who_waits_for_a_change_tells_of_his_mark() {
+    let record = recorded::<Dctl, Own, Numbered>(|| {
+        let var = Arc::new(Var::<u64, Dctl>::new_in(0));
+        let same = var.clone();
+        MEANWHILE.set(Some(Box::new(move || same.store(1))));
+        Fresh::<Dctl>::atomically(|tx| if var.get(tx)? == 0 { tx.retry() } else { Ok(()) });
+    });
+    let marked = "clock:r #1:r #1:r #1:r #1:m";
+    let other = "clock:r #1:r #1:m #1:w clock:r #1:w";
+    // What it finds is as new as the clock, so it looks twice, and advances that.
+    let too_new = "clock:r #1:r #1:r #1:r #1:r clock:r clock:m";
+    assert_eq!(told(record), format!("{marked} {other} {too_new} clock:r #1:r #1:r"));
 }
 
 #[test]
