@@ -9,6 +9,7 @@
 //! What it does not do: a host knows no protocol and no record, and it decides nothing but *when*. A
 //! rule that is asked again by another host answers the same.
 
+use crate::label::{Label, Unlabelled};
 use crate::sync::thread;
 use std::task::{Poll, Waker};
 
@@ -36,6 +37,9 @@ pub struct Line {
 
 /// A host of transactions.
 pub trait Host: Send + Sync + 'static {
+    /// What variables and nodes carry so that this host can be told of their lines: [`Numbered`](crate::Numbered), or nothing.
+    type Label: Label;
+
     /// A rule is about to touch a line. Nothing on threads; the line is not even worked out.
     #[inline(always)]
     fn touch(&self, line: impl FnOnce() -> Line, access: Access) {
@@ -112,6 +116,8 @@ impl std::task::Wake for ThreadWaker {
 
 #[expect(clippy::disallowed_methods, reason = "this is the host that is made of the system")]
 impl Host for Threads {
+    type Label = Unlabelled;
+
     #[cfg(not(shuttle))]
     fn now_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)

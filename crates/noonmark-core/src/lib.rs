@@ -9,13 +9,15 @@
 //! 5. [`slots`]: the transactions under way, by slot.
 //! 6. [`room`]: where those that wait leave their wakers.
 //! 7. [`host`]: who runs the rules: threads here, virtual cores elsewhere.
-//! 8. [`epoch`]: when memory that was unlinked may be freed.
-//! 9. [`sync`]: the atomics that all of them use.
+//! 8. [`label`]: what tells an object from others, for a host that is told of lines.
+//! 9. [`epoch`]: when memory that was unlinked may be freed.
+//! 10. [`sync`]: the atomics that all of them use.
 //!
 //! Nothing here knows of tables, keys or transactions' contents.
 
 pub mod epoch;
 pub mod host;
+pub mod label;
 pub mod readers;
 pub mod room;
 pub mod slots;
@@ -30,6 +32,7 @@ pub mod word;
 
 pub use epoch::{Epochs, Garbage, Limbo, Peg, room_for};
 pub use host::{Access, Host, Line, Threads};
+pub use label::{Label, Numbered, Unlabelled};
 pub use readers::Readers;
 pub use room::WaitingRoom;
 pub use slots::{Slot, Slots, Wound};

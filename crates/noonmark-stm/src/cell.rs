@@ -18,13 +18,13 @@
 //!
 //! What it does not do: it does not compare; setting a value that equals the old one is a change.
 
-use crate::control::Control;
-use crate::desk::{Block, Desk};
+use crate::desk::Block;
 use crate::place::Place;
 use crate::plain::Plain;
-use crate::transaction::{Interrupted, Reads, Writes, lock_for_writing, read};
+use crate::transaction::{Interrupted, Reads, SpotOf, Writes, lock_for_writing, read};
 use crate::var::Header;
 use crate::world::{Global, World};
+use noonmark_core::Access;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -96,9 +96,10 @@ impl<T: Send + Sync + 'static> TBox<T> {
     pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>>(
         &'tx self,
         tx: X,
-        lock: &'tx <W::Control as Control>::Lock,
+        lock: SpotOf<'tx, W>,
     ) -> Result<&'tx T, Interrupted> {
-        let address = Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&self.address))?);
+        let address = read::<W, X, Address>(tx, lock, &self.address)?;
+        tx.desk().touch_behind(lock.object(), &self.address, Access::Read);
         // SAFETY: see the module's page: the read stood, so it is the address of a value that is not freed before the
         // attempt ends; and nobody changes it, as all that is ever lent of it is shared.
         Ok(unsafe { pointer::<T>(address).as_ref() })
@@ -108,16 +109,17 @@ impl<T: Send + Sync + 'static> TBox<T> {
     pub(crate) fn set<'tx, W: World, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
-        lock: &'tx <W::Control as Control>::Lock,
+        lock: SpotOf<'tx, W>,
         value: T,
     ) -> Result<(), Interrupted> {
         lock_for_writing::<W, X>(tx, lock)?;
         let desk = tx.desk();
+        desk.touch_behind(lock.object(), &self.address, Access::Allocate);
         let address = expose(value);
         desk.allocated(Block::of_box(pointer::<T>(address)));
         // The lock is ours, so this is what the attempt would read: what was committed last, or its own.
         let before = Address::from_words(Address::load(&self.address));
-        desk.store::<Address>(&self.address, address.into_words());
+        desk.store::<Address>(lock, &self.address, address.into_words());
         // SAFETY: if the attempt commits, the address is in no cell any more; and this cell, whose it was, has another.
         unsafe { desk.freed(Block::of_box(pointer::<T>(before))) };
         Ok(())
@@ -171,8 +173,8 @@ impl<T: Send + Sync + 'static, W: World> TCell<T, W> {
         TCell { header: Header::<W>::default(), value: TBox::new(value), world: PhantomData }
     }
 
-    fn lock<'tx>(&'tx self, desk: &'tx Desk<W::Control>) -> &'tx <W::Control as Control>::Lock {
-        W::Place::lock::<W::Control>(&self.header, &desk.common.table)
+    fn lock<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> SpotOf<'tx, W> {
+        W::Place::lock(&self.header, &tx.desk().common)
     }
 
     /// What it is, by reference.
@@ -180,7 +182,7 @@ impl<T: Send + Sync + 'static, W: World> TCell<T, W> {
     /// # Errors
     /// [`Interrupted`]: hand it on.
     pub fn read<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<&'tx T, Interrupted> {
-        self.value.read::<W, X>(tx, self.lock(tx.desk()))
+        self.value.read::<W, X>(tx, self.lock(tx))
     }
 
     /// What it is, as a copy.
@@ -199,7 +201,7 @@ impl<T: Send + Sync + 'static, W: World> TCell<T, W> {
     /// # Errors
     /// [`Interrupted`]: hand it on.
     pub fn set<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, value: T) -> Result<(), Interrupted> {
-        self.value.set::<W, X>(tx, self.lock(tx.desk()), value)
+        self.value.set::<W, X>(tx, self.lock(tx), value)
     }
 
     /// Changes a copy of it, and makes it that.

@@ -16,11 +16,12 @@
 //! What it does not do: it does not decide how an attempt ends, and it knows no lock.
 
 use crate::control::{Conflict, Control};
+use crate::lines::{Note, Noted, Object, Spot};
 use crate::log::{Lent, Log};
 use crate::plain::Plain;
 use crate::planted::Bug;
 use noonmark_core::sync::{AtomicU64, AtomicUsize, CachePadded, Ordering};
-use noonmark_core::{Epochs, Garbage, Limbo, SlotId};
+use noonmark_core::{Access, Epochs, Garbage, Host, Label, Limbo, Line, SlotId, Threads};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -29,12 +30,49 @@ use std::sync::Arc;
 const RETIRED_TOGETHER: usize = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
 
 /// What all desks of a memory share.
-pub struct Common<C: Control> {
+pub struct Common<C: Control, H: Host = Threads> {
+    pub host: H,
     pub shared: CachePadded<C::Shared>,
     /// The locks of objects that have none of their own; see [`crate::place`].
     pub table: Box<[C::Lock]>,
+    /// How many objects have been numbered; see [`crate::lines`]. (The standard library's: it orders nothing.)
+    numbered: std::sync::atomic::AtomicU64,
     #[cfg(feature = "planted-bugs")]
     pub bug: Option<Bug>,
+}
+
+impl<C: Control, H: Host> Common<C, H> {
+    /// With a table of so many locks.
+    pub fn new(host: H, table: usize) -> Self {
+        Common {
+            host,
+            shared: CachePadded(Default::default()),
+            table: (0..table).map(|_| Default::default()).collect(),
+            numbered: Default::default(),
+            #[cfg(feature = "planted-bugs")]
+            bug: None,
+        }
+    }
+
+    /// Broken on purpose, or not.
+    #[cfg(feature = "planted-bugs")]
+    pub fn plant(self, bug: Option<Bug>) -> Self {
+        Common { bug, ..self }
+    }
+
+    /// The number of the object that carries this label: from 1 on.
+    pub fn number_of(&self, label: &H::Label) -> u64 {
+        label.number(|| self.draw_number())
+    }
+
+    fn draw_number(&self) -> u64 {
+        self.numbered.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The object that carries this label, and begins with so many bytes and the label.
+    pub fn object(&self, label: &H::Label, bytes_before: usize) -> Object {
+        Object::new::<H>(label, bytes_before, || self.draw_number())
+    }
 }
 
 /// Why an attempt will not commit.
@@ -86,11 +124,19 @@ impl Block {
 }
 
 /// A word, and what was in it.
-#[derive(Clone, Copy)]
-struct Overwritten {
+struct Overwritten<H: Host> {
     cell: Lent<AtomicU64>,
     before: u64,
+    line: Note<H, Line>,
 }
+
+impl<H: Host> Clone for Overwritten<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Host> Copy for Overwritten<H> {}
 
 /// How far the logs had come at some point of an attempt.
 #[derive(Clone, Copy, Debug)]
@@ -150,15 +196,15 @@ impl Count {
 }
 
 /// See the module's page.
-pub struct Desk<C: Control> {
+pub struct Desk<C: Control, H: Host = Threads> {
     pub slot: SlotId,
-    pub common: Arc<Common<C>>,
+    pub common: Arc<Common<C, H>>,
     /// What the control keeps of the attempt.
     pub local: C::Local,
     /// What it has read. Cleared between attempts, as all logs are.
-    pub reads: Log<C::Read>,
+    pub reads: Log<Noted<C::Read, H>>,
     /// What it has locked.
-    pub held: Log<C::Held>,
+    pub held: Log<Noted<C::Held, H>>,
     /// Who works here, or was the last to: the host's hint, and 1; 0: nobody yet. Others look at it.
     worked_by: AtomicUsize,
     /// Whether the attempt under way is irrevocable. **Invariant**: between attempts it is not.
@@ -167,7 +213,7 @@ pub struct Desk<C: Control> {
     goes_to_sleep: Cell<bool>,
     /// Why the attempt under way will not commit, if that is known. **Invariant**: between attempts there is none.
     cause: Cell<Option<Cause>>,
-    overwritten: Log<Overwritten>,
+    overwritten: Log<Overwritten<H>>,
     /// What the attempt has allocated: freed if it does not commit.
     allocated: Log<Block>,
     /// What a branch has allocated that was undone: freed in any case, but not before the attempt ends, as the
@@ -187,10 +233,10 @@ pub struct Desk<C: Control> {
 // SAFETY: a desk is worked at by whoever holds its slot, who may move between threads. Blocks and garbage may be
 // freed by any thread; the addresses in the other logs are used by whoever works here, during one attempt, which a
 // handle that is not `Send` keeps on one thread.
-unsafe impl<C: Control> Send for Desk<C> {}
+unsafe impl<C: Control, H: Host> Send for Desk<C, H> {}
 
-impl<C: Control> Desk<C> {
-    pub fn new(slot: SlotId, common: Arc<Common<C>>) -> Self {
+impl<C: Control, H: Host> Desk<C, H> {
+    pub fn new(slot: SlotId, common: Arc<Common<C, H>>) -> Self {
         Desk {
             slot,
             common,
@@ -234,6 +280,54 @@ impl<C: Control> Desk<C> {
     #[inline(always)]
     pub fn shared(&self) -> &C::Shared {
         &self.common.shared.0
+    }
+
+    /// Who runs the attempts.
+    #[inline(always)]
+    pub fn host(&self) -> &H {
+        &self.common.host
+    }
+
+    /// A line is about to be touched.
+    #[inline(always)]
+    pub fn touch(&self, line: Note<H, Line>, access: Access) {
+        if let Some(line) = H::Label::look(line) {
+            self.host().touch(|| line, access);
+        }
+    }
+
+    /// The lines of a part of an object are about to be touched.
+    #[inline(always)]
+    pub fn touch_part<T>(&self, object: Note<H, Object>, part: &T, access: Access) {
+        if let Some(object) = H::Label::look(object) {
+            object.lines_of(part).for_each(|line| self.host().touch(|| line, access));
+        }
+    }
+
+    /// An object has been made, of which this is the last part.
+    #[inline(always)]
+    pub fn touch_new<T>(&self, object: Note<H, Object>, last: &T) {
+        if let Some(object) = H::Label::look(object) {
+            object.lines_to(last).for_each(|line| self.host().touch(|| line, Access::Allocate));
+        }
+    }
+
+    /// What a word of an object leads to is about to be touched.
+    #[inline(always)]
+    pub fn touch_behind<T>(&self, object: Note<H, Object>, word: &T, access: Access) {
+        self.touch(H::Label::map(object, |object| object.line_behind(word)), access);
+    }
+
+    /// Logs a read.
+    #[inline(always)]
+    pub fn log_read(&self, lock: Spot<'_, C::Lock, H>, entry: C::Read) {
+        self.reads.push(Noted { entry, line: lock.line() });
+    }
+
+    /// Logs a lock that was taken.
+    #[inline(always)]
+    pub fn log_held(&self, lock: Spot<'_, C::Lock, H>, entry: C::Held) {
+        self.held.push(Noted { entry, line: lock.line() });
     }
 
     /// Whether this bug is planted.
@@ -312,7 +406,7 @@ impl<C: Control> Desk<C> {
 
     /// Writes a value in place, under a lock that the attempt holds.
     #[inline(always)]
-    pub fn store<T: Plain>(&self, cells: &T::Cells, words: T::Words) {
+    pub fn store<T: Plain>(&self, lock: Spot<'_, C::Lock, H>, cells: &T::Cells, words: T::Words) {
         T::store(cells, words, &mut |cell, word| {
             // Relaxed: under the lock; readers look at the word of the lock after they have copied.
             let before = cell.load(Ordering::Relaxed);
@@ -320,7 +414,9 @@ impl<C: Control> Desk<C> {
                 // SAFETY: whoever writes holds the cells for the lifetime of the attempt (`'tx`, see
                 // `crate::transaction`), and this log is cleared before that ends.
                 let cell_lent = unsafe { Lent::new(cell) };
-                self.overwritten.push(Overwritten { cell: cell_lent, before });
+                let line = H::Label::map(lock.object(), |object| object.line_of(cell));
+                self.overwritten.push(Overwritten { cell: cell_lent, before, line });
+                self.touch(line, Access::Write);
                 cell.store(word, Ordering::Relaxed);
             }
         });
@@ -350,7 +446,8 @@ impl<C: Control> Desk<C> {
     /// Undoes all since then; what was locked stays locked, and what was read stays read.
     pub fn undo_to(&self, savepoint: Savepoint) {
         while self.overwritten.len() > savepoint.overwritten {
-            let Some(Overwritten { cell, before }) = self.overwritten.pop() else { break };
+            let Some(Overwritten { cell, before, line }) = self.overwritten.pop() else { break };
+            self.touch(line, Access::Write);
             cell.store(before, Ordering::Relaxed);
         }
         while self.allocated.len() > savepoint.allocated {

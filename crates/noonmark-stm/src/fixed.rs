@@ -29,11 +29,12 @@ use crate::control::tictoc::TicToc;
 use crate::control::{Conflict, Control, Ending};
 use crate::desk::{Cause, Desk};
 use crate::memory::{Office, Settings, Statistics};
+use crate::place::{Own, OwnHeader, Place};
 use crate::plain::Plain;
 use crate::run::step_back;
 use crate::ticket::TicketLock;
 use crate::transaction::{Interrupted, settle_at};
-use noonmark_core::{Epochs, Host, SlotId, Step, Threads, WaitingRoom};
+use noonmark_core::{Access, Epochs, Host, SlotId, Step, Threads, WaitingRoom};
 
 /// There is no such place in the table. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,21 +55,20 @@ impl std::error::Error for NoSuchPlace {}
 
 /// A lock, and what it guards.
 #[repr(C)]
-struct Var<T: Plain, C: Control> {
-    lock: C::Lock,
+struct Var<T: Plain, C: Control, H: Host> {
+    header: OwnHeader<C, H>,
     cells: T::Cells,
 }
 
 /// A table of variables of one type, fixed in number: see `fixed.rs`.
 pub struct TFixed<T: Plain, C: Control = TicToc, H: Host = Threads> {
-    vars: Box<[Var<T, C>]>,
-    host: H,
+    vars: Box<[Var<T, C, H>]>,
     room: WaitingRoom,
     ticket: TicketLock,
     attempts_max: u32,
     /// Nothing is freed; but a pin has the fence that readers need.
     epochs: Epochs,
-    office: Office<C>,
+    office: Office<C, H>,
 }
 
 impl<T: Plain, C: Control> TFixed<T, C> {
@@ -81,11 +81,10 @@ impl<T: Plain, C: Control> TFixed<T, C> {
 impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
     /// With these values, set up like this, on this host.
     pub fn with(settings: Settings, host: H, values: impl IntoIterator<Item = T>) -> Self {
-        let var = |value: T| Var { lock: C::Lock::default(), cells: T::cells(value.into_words()) };
-        let office = Office::new(settings, 0, &host);
+        let var = |value: T| Var { header: Default::default(), cells: T::cells(value.into_words()) };
+        let office = Office::new(settings, 0, host);
         TFixed {
             vars: values.into_iter().map(var).collect(),
-            host,
             room: WaitingRoom::new(),
             ticket: TicketLock::default(),
             attempts_max: settings.attempts_max,
@@ -141,14 +140,14 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
             return Err(NoSuchPlace { place, len });
         }
         let vars = places.map(|place| &self.vars[place]);
-        let seat = Seat { table: self, slot: self.office.claim(&self.host, &self.epochs) };
+        let seat = Seat { table: self, slot: self.office.claim(&self.epochs) };
         let desk = self.office.desk(seat.slot);
         let mut failures = 0;
         loop {
             let is_irrevocable = C::FALLS_BACK && failures >= self.attempts_max;
             let _ticket = is_irrevocable.then(|| {
                 desk.counts.irrevocable.add_one();
-                self.ticket.take(&self.host, &self.room, desk.slot)
+                self.ticket.take(desk.host(), &self.room, desk.slot)
             });
             // No rule says that an attempt may never begin.
             let _ = self.settle(desk, || C::may_begin(desk));
@@ -166,14 +165,14 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
                     attempt.end(Ending::Restart(conflict));
                     desk.counts.conflicts[conflict.index()].add_one();
                     failures = failures.saturating_add(1);
-                    step_back(&self.host, conflict, failures);
+                    step_back(desk.host(), conflict, failures);
                 }
             }
         }
     }
 
-    fn settle<R>(&self, desk: &Desk<C>, ask: impl FnMut() -> Step<R, Conflict>) -> Result<R, Interrupted> {
-        settle_at(desk, ask, || (&self.host, &self.room))
+    fn settle<R>(&self, desk: &Desk<C, H>, ask: impl FnMut() -> Step<R, Conflict>) -> Result<R, Interrupted> {
+        settle_at(desk, ask, || &self.room)
     }
 }
 
@@ -198,12 +197,12 @@ impl<T: Plain, C: Control, H: Host> Drop for Seat<'_, T, C, H> {
 /// An attempt under way: undone when dropped, which is when the function panics.
 struct Attempt<'a, T: Plain, C: Control, H: Host> {
     table: &'a TFixed<T, C, H>,
-    desk: &'a Desk<C>,
+    desk: &'a Desk<C, H>,
 }
 
 impl<'a, T: Plain, C: Control, H: Host> Attempt<'a, T, C, H> {
-    fn begin(table: &'a TFixed<T, C, H>, desk: &'a Desk<C>, is_irrevocable: bool) -> Self {
-        desk.begin(is_irrevocable, table.host.caller_hint());
+    fn begin(table: &'a TFixed<T, C, H>, desk: &'a Desk<C, H>, is_irrevocable: bool) -> Self {
+        desk.begin(is_irrevocable, desk.host().caller_hint());
         C::begin(desk, is_irrevocable);
         // With the fence that comes between the look at the clock and the first read.
         table.epochs.pin(desk.slot);
@@ -213,14 +212,18 @@ impl<'a, T: Plain, C: Control, H: Host> Attempt<'a, T, C, H> {
     /// Up to where it is sure to commit.
     fn go<const N: usize>(
         &self,
-        vars: &[&Var<T, C>; N],
+        vars: &[&Var<T, C, H>; N],
         change: &mut impl FnMut([T; N]) -> ([T; N], bool),
     ) -> Result<[T; N], Conflict> {
         let (table, desk) = (self.table, self.desk);
         let words = vars.map(|var| {
-            let load = || T::load(&var.cells);
+            let lock = Own::lock(&var.header, &desk.common);
+            let load = || {
+                desk.touch_part(lock.object(), &var.cells, Access::Read);
+                T::load(&var.cells)
+            };
             // What is copied after an interruption is not looked at.
-            let copy = || table.settle(desk, || C::read(desk, &var.lock, true, load));
+            let copy = || table.settle(desk, || C::read(desk, lock, true, load));
             if desk.cause().is_none() { copy().unwrap_or_else(|_| load()) } else { load() }
         });
         self.not_interrupted()?;
@@ -228,9 +231,10 @@ impl<'a, T: Plain, C: Control, H: Host> Attempt<'a, T, C, H> {
         let (values, is_change) = change(words.map(T::from_words));
         if is_change {
             for (var, value) in vars.iter().zip(values) {
+                let lock = Own::lock(&var.header, &desk.common);
                 // A refusal has left its cause.
-                if table.settle(desk, || C::write(desk, &var.lock)).is_ok() {
-                    desk.store::<T>(&var.cells, value.into_words());
+                if table.settle(desk, || C::write(desk, lock)).is_ok() {
+                    desk.store::<T>(lock, &var.cells, value.into_words());
                 }
                 self.not_interrupted()?;
             }

@@ -34,7 +34,7 @@
 //!    `rb.rs` and `zip.rs` are other ways of keeping that tree flat, `skip.rs` is a list; `value.rs` says how values lie in nodes.
 //! 9. `queue.rs`; `owned.rs` and `counter.rs`: data of which each thread writes its own part (§6).
 //! 10. `fixed.rs`: a table for transactions that know ahead what they touch.
-//! 11. `place.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
+//! 11. `place.rs`, `lines.rs`, `memory.rs`, `ticket.rs`, `log.rs`: what the others stand on.
 //!
 //! # How it fits together
 //!
@@ -61,8 +61,8 @@
 //! commit.
 //!
 //! *Waiting, time and chance come from the [`Host`]*, a parameter of the [`World`]. Controls answer *busy* and do not wait; the
-//! driver spins, or sleeps in the waiting room of the base crate, by way of the host. (What is not there yet: hosts are
-//! not told which lines are touched, which a simulator must know.)
+//! driver spins, or sleeps in the waiting room of the base crate, by way of the host. And hosts that want to know are told which
+//! lines are about to be touched (`lines.rs`); on threads nothing is left of that.
 //!
 //! # What it does not do
 //!
@@ -74,6 +74,7 @@ mod control;
 mod counter;
 mod desk;
 mod fixed;
+mod lines;
 mod log;
 mod map;
 mod memory;
@@ -101,6 +102,7 @@ pub use control::two_pl_sf::TwoPlSf;
 pub use control::{Conflict, Control, Opaque};
 pub use counter::TCounter;
 pub use fixed::{NoSuchPlace, TFixed};
+pub use lines::{LINE_BYTES, Space};
 pub use map::hash::{Buckets, Folding, THashMap};
 pub use map::ravl::{Ravl, TRavlMap};
 pub use map::rb::{RedBlack, TRbMap};

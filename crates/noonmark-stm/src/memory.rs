@@ -94,34 +94,38 @@ impl Statistics {
     }
 }
 
-struct Desks<C: Control>(Box<[CachePadded<Desk<C>>]>);
+struct Desks<C: Control, H: Host>(Box<[CachePadded<Desk<C, H>>]>);
 
 // SAFETY: a desk is used by whoever holds its slot, and nobody else: `Office::desk` is the only way to one, but for its
 // counts, which are atomics.
-unsafe impl<C: Control> Sync for Desks<C> {}
+unsafe impl<C: Control, H: Host> Sync for Desks<C, H> {}
 
 /// Desks, and who has which.
-pub(crate) struct Office<C: Control> {
+pub(crate) struct Office<C: Control, H: Host> {
     slots: Slots,
-    common: Arc<Common<C>>,
-    desks: Desks<C>,
+    common: Arc<Common<C, H>>,
+    desks: Desks<C, H>,
 }
 
-impl<C: Control> Office<C> {
+impl<C: Control, H: Host> Office<C, H> {
     /// With a table of so many locks, and random numbers from this host's seed.
-    pub(crate) fn new(settings: Settings, table: usize, host: &impl Host) -> Self {
+    pub(crate) fn new(settings: Settings, table: usize, host: H) -> Self {
         let count = settings.slots.clamp(1, C::SLOTS_MAX);
-        let common = Arc::new(Common {
-            shared: CachePadded(Default::default()),
-            table: (0..table).map(|_| Default::default()).collect(),
-            #[cfg(feature = "planted-bugs")]
-            bug: settings.bug,
-        });
+        let common = Common::new(host, table);
+        #[cfg(feature = "planted-bugs")]
+        let common = common.plant(settings.bug);
+        let common = Arc::new(common);
         let desks = (0..count)
             .filter_map(SlotId::new)
-            .map(|slot| CachePadded(Desk::new(slot, common.clone()).with_seed(host.seed())))
+            .map(|slot| CachePadded(Desk::new(slot, common.clone()).with_seed(common.host.seed())))
             .collect();
         Office { slots: Slots::new(count), common, desks: Desks(desks) }
+    }
+
+    /// Who runs the attempts.
+    #[inline(always)]
+    pub(crate) fn host(&self) -> &H {
+        &self.common.host
     }
 
     /// How many desks there are.
@@ -134,24 +138,18 @@ impl<C: Control> Office<C> {
     /// # Panics
     /// See [`Memory::seat`].
     #[inline]
-    pub(crate) fn claim(&self, host: &impl Host, epochs: &Epochs) -> SlotId {
-        let hint = host.caller_hint();
+    pub(crate) fn claim(&self, epochs: &Epochs) -> SlotId {
+        let hint = self.host().caller_hint();
         match self.slots.claim(hint) {
             Some(slot) if slot.index() == self.slots.preferred(hint) => slot,
-            other => self.claim_other(host, epochs, hint, other),
+            other => self.claim_other(epochs, hint, other),
         }
     }
 
     /// A slot that is not the preferred one: this one, if it could be claimed.
     #[cold]
     #[inline(never)]
-    fn claim_other(
-        &self,
-        host: &impl Host,
-        epochs: &Epochs,
-        hint: usize,
-        mut claimed: Option<SlotId>,
-    ) -> SlotId {
+    fn claim_other(&self, epochs: &Epochs, hint: usize, mut claimed: Option<SlotId>) -> SlotId {
         let mut turn = 0;
         loop {
             if let Some(slot) = claimed.take().or_else(|| self.slots.claim(hint)) {
@@ -163,9 +161,9 @@ impl<C: Control> Office<C> {
                 return slot;
             }
             if turn < 1_000 {
-                host.spin(turn);
+                self.host().spin(turn);
             } else {
-                host.sleep_ns(20_000);
+                self.host().sleep_ns(20_000);
             }
             turn += 1;
         }
@@ -188,7 +186,7 @@ impl<C: Control> Office<C> {
 
     /// The desk of a slot that the caller has claimed, and not given back.
     #[inline(always)]
-    pub(crate) fn desk(&self, slot: SlotId) -> &Desk<C> {
+    pub(crate) fn desk(&self, slot: SlotId) -> &Desk<C, H> {
         &self.desks.0[slot.index()]
     }
 
@@ -214,20 +212,18 @@ impl<C: Control> Office<C> {
 
 /// See the module's page.
 pub struct Memory<W: World> {
-    pub(crate) host: W::Host,
     pub(crate) epochs: Epochs,
     pub(crate) room: WaitingRoom,
     pub(crate) ticket: TicketLock,
     pub(crate) attempts_max: u32,
-    office: Office<W::Control>,
+    office: Office<W::Control, W::Host>,
 }
 
 impl<W: World> Memory<W> {
     /// A memory on this host, for the [`World`] to keep.
     pub fn new(settings: Settings, host: W::Host) -> Self {
-        let office = Office::new(settings, W::Place::TABLE, &host);
+        let office = Office::new(settings, W::Place::TABLE, host);
         Memory {
-            host,
             epochs: Epochs::new(office.count()),
             room: WaitingRoom::new(),
             ticket: TicketLock::default(),
@@ -249,6 +245,12 @@ impl<W: World> Memory<W> {
         }
     }
 
+    /// Who runs the transactions.
+    #[inline(always)]
+    pub(crate) fn host(&self) -> &W::Host {
+        self.office.host()
+    }
+
     /// How many slots there are.
     pub(crate) fn slots(&self) -> usize {
         self.office.count()
@@ -261,7 +263,7 @@ impl<W: World> Memory<W> {
     /// hint leads to, which is so unless that one was taken.
     #[inline]
     pub(crate) fn seat(&'static self) -> Seat<W> {
-        let slot = self.office.claim(&self.host, &self.epochs);
+        let slot = self.office.claim(&self.epochs);
         let is_patient = !W::Control::FALLS_BACK || self.attempts_max > 0;
         Seat { memory: self, desk: self.office.desk(slot), peg: self.epochs.peg(slot), is_patient }
     }
@@ -296,7 +298,7 @@ impl<W: World> Drop for Memory<W> {
 pub(crate) struct Seat<W: World> {
     pub(crate) memory: &'static Memory<W>,
     /// **Invariant**: the desk of a slot that has been claimed for this seat alone.
-    desk: &'static Desk<W::Control>,
+    desk: &'static Desk<W::Control, W::Host>,
     /// That slot's.
     pub(crate) peg: Peg<'static>,
     /// Whether the first attempt is speculative.
@@ -308,7 +310,7 @@ unsafe impl<W: World> Send for Seat<W> {}
 
 impl<W: World> Seat<W> {
     #[inline(always)]
-    pub(crate) fn desk(&self) -> &Desk<W::Control> {
+    pub(crate) fn desk(&self) -> &Desk<W::Control, W::Host> {
         self.desk
     }
 

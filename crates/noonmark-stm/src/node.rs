@@ -65,11 +65,10 @@
 //! What it does not do: it owns nothing. A structure frees its nodes when it is dropped ([`TRoot::free_all`]), or leaks them.
 
 use crate::cell::TBox;
-use crate::control::Control;
 use crate::desk::Block;
 use crate::place::Place;
 use crate::plain::Plain;
-use crate::transaction::{Interrupted, Reads, Writes, lock_for_writing, read};
+use crate::transaction::{Interrupted, Reads, SpotOf, Writes, lock_for_writing, read};
 use crate::var::Header;
 use crate::world::{Global, World};
 use std::marker::PhantomData;
@@ -216,7 +215,9 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         let node = NonNull::from(Box::leak(Box::new(Node::<N, W> { header: Default::default(), content })));
         tx.desk().allocated(Block::of_box(node));
         // SAFETY: it was just allocated, and is not freed before the attempt ends.
-        TRef { node: unsafe { node.as_ref() } }
+        let new = TRef { node: unsafe { node.as_ref() } };
+        tx.desk().touch_new(new.lock(tx).object(), &new.node.content);
+        new
     }
 
     /// Frees the node, if the transaction commits, and not before nobody can be looking at it any more.
@@ -236,8 +237,8 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
     }
 
     #[inline(always)]
-    fn lock(self, table: &'tx [<W::Control as Control>::Lock]) -> &'tx <W::Control as Control>::Lock {
-        W::Place::lock::<W::Control>(&self.node.header, table)
+    fn lock<X: Reads<'tx, W>>(self, tx: X) -> SpotOf<'tx, W> {
+        W::Place::lock(&self.node.header, &tx.desk().common)
     }
 
     /// A part of the content, which this node's lock guards.
@@ -265,8 +266,7 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         of: impl for<'n> FnOnce(&'n N) -> &'n TField<T>,
     ) -> Result<T, Interrupted> {
         let cells = &self.part(of).0;
-        let lock = self.lock(&tx.desk().common.table);
-        Ok(T::from_words(read::<W, X, _>(tx, lock, || T::load(cells))?))
+        read::<W, X, T>(tx, self.lock(tx), cells)
     }
 
     /// Makes one of its fields something else.
@@ -282,9 +282,9 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
     ) -> Result<(), Interrupted> {
         let cells = &self.part(of).0;
         let words = value.into_words();
-        let desk = tx.desk();
-        lock_for_writing::<W, X>(tx, self.lock(&desk.common.table))?;
-        desk.store::<T>(cells, words);
+        let lock = self.lock(tx);
+        lock_for_writing::<W, X>(tx, lock)?;
+        tx.desk().store::<T>(lock, cells, words);
         Ok(())
     }
 
@@ -298,7 +298,7 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         tx: X,
         of: impl for<'n> FnOnce(&'n N) -> &'n TBox<T>,
     ) -> Result<&'tx T, Interrupted> {
-        self.part(of).read::<W, X>(tx, self.lock(&tx.desk().common.table))
+        self.part(of).read::<W, X>(tx, self.lock(tx))
     }
 
     /// Puts something else into one of its boxes.
@@ -312,7 +312,7 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         of: impl for<'n> FnOnce(&'n N) -> &'n TBox<T>,
         value: T,
     ) -> Result<(), Interrupted> {
-        self.part(of).set::<W, X>(tx, self.lock(&tx.desk().common.table), value)
+        self.part(of).set::<W, X>(tx, self.lock(tx), value)
     }
 
     /// Where one of its links leads.
@@ -325,7 +325,7 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         tx: X,
         of: impl for<'n> FnOnce(&'n N) -> &'n TLink<M, W>,
     ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
-        self.follow_part(tx, self.part(of))
+        self.follow_part(tx, self.lock(tx), self.part(of))
     }
 
     /// Where the `index`th of its links leads.
@@ -339,17 +339,18 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         of: impl for<'n> FnOnce(&'n N) -> &'n TLinks<M, W>,
         index: usize,
     ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
-        self.follow_part(tx, &self.part(of).0[index])
+        let links = &self.part(of).0;
+        self.follow_part(tx, self.lock(tx).with_links(links.as_ptr()), &links[index])
     }
 
     #[inline(always)]
     fn follow_part<X: Reads<'tx, W>, M: Send + Sync + 'static>(
         self,
         tx: X,
+        lock: SpotOf<'tx, W>,
         link: &'tx TLink<M, W>,
     ) -> Result<Option<TRef<'tx, M, W>>, Interrupted> {
-        let lock = self.lock(&tx.desk().common.table);
-        let address = Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&link.address))?);
+        let address = read::<W, X, Address>(tx, lock, &link.address)?;
         // SAFETY: the read stood.
         Ok(unsafe { node_at(address) })
     }
@@ -358,14 +359,14 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
     ///
     /// # Errors
     /// [`Interrupted`]: hand it on.
-    #[inline]
+    #[inline(always)]
     pub fn link<X: Writes<'tx, W>, M: Send + Sync + 'static>(
         self,
         tx: X,
         of: impl for<'n> FnOnce(&'n N) -> &'n TLink<M, W>,
         to: Option<TRef<'tx, M, W>>,
     ) -> Result<(), Interrupted> {
-        self.link_part(tx, self.part(of), to)
+        self.link_part(tx, self.lock(tx), self.part(of), to)
     }
 
     /// Makes the `index`th of its links lead elsewhere.
@@ -379,19 +380,20 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         index: usize,
         to: Option<TRef<'tx, M, W>>,
     ) -> Result<(), Interrupted> {
-        self.link_part(tx, &self.part(of).0[index], to)
+        let links = &self.part(of).0;
+        self.link_part(tx, self.lock(tx).with_links(links.as_ptr()), &links[index], to)
     }
 
     #[inline(always)]
     fn link_part<X: Writes<'tx, W>, M: Send + Sync + 'static>(
         self,
         tx: X,
+        lock: SpotOf<'tx, W>,
         link: &'tx TLink<M, W>,
         to: Option<TRef<'tx, M, W>>,
     ) -> Result<(), Interrupted> {
-        let desk = tx.desk();
-        lock_for_writing::<W, X>(tx, self.lock(&desk.common.table))?;
-        desk.store::<Address>(&link.address, address_of(to).into_words());
+        lock_for_writing::<W, X>(tx, lock)?;
+        tx.desk().store::<Address>(lock, &link.address, address_of(to).into_words());
         Ok(())
     }
 }
@@ -435,11 +437,8 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
     }
 
     #[inline(always)]
-    fn lock<'tx>(
-        &'tx self,
-        table: &'tx [<W::Control as Control>::Lock],
-    ) -> &'tx <W::Control as Control>::Lock {
-        W::Place::lock::<W::Control>(&self.header, table)
+    fn lock<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> SpotOf<'tx, W> {
+        W::Place::lock(&self.header, &tx.desk().common)
     }
 
     /// The first node.
@@ -468,8 +467,7 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
 
     #[inline(always)]
     fn address<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<Address, Interrupted> {
-        let lock = self.lock(&tx.desk().common.table);
-        Ok(Address::from_words(read::<W, X, _>(tx, lock, || Address::load(&self.link.address))?))
+        read::<W, X, Address>(tx, self.lock(tx), &self.link.address)
     }
 
     /// Makes it another one, or none.
@@ -482,9 +480,9 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
         tx: X,
         to: Option<TRef<'tx, N, W>>,
     ) -> Result<(), Interrupted> {
-        let desk = tx.desk();
-        lock_for_writing::<W, X>(tx, self.lock(&desk.common.table))?;
-        desk.store::<Address>(&self.link.address, address_of(to).into_words());
+        let lock = self.lock(tx);
+        lock_for_writing::<W, X>(tx, lock)?;
+        tx.desk().store::<Address>(lock, &self.link.address, address_of(to).into_words());
         Ok(())
     }
 

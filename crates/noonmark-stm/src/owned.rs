@@ -86,7 +86,7 @@ impl<T: Plain, W: World> TOwned<T, W> {
     #[inline]
     pub fn get<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<T, Interrupted> {
         // Nobody else writes it: see the module's page.
-        Ok(self.own(tx).load_own())
+        Ok(self.own(tx).load_own(tx))
     }
 
     /// Makes this slot's part something else.

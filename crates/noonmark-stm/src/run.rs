@@ -49,7 +49,7 @@ trait Body<'env, W: World, T, E> {
     /// Whether it only reads, and nothing of what it reads is logged.
     const IS_VIEW: bool;
 
-    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control>) -> Result<T, E>
+    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control, W::Host>) -> Result<T, E>
     where
         'env: 'tx;
 }
@@ -63,7 +63,7 @@ where
     const IS_VIEW: bool = false;
 
     #[inline(always)]
-    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control>) -> Result<T, E>
+    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control, W::Host>) -> Result<T, E>
     where
         'env: 'tx,
     {
@@ -80,7 +80,7 @@ where
     const IS_VIEW: bool = true;
 
     #[inline(always)]
-    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control>) -> Result<T, E>
+    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control, W::Host>) -> Result<T, E>
     where
         'env: 'tx,
     {
@@ -97,7 +97,7 @@ where
 {
     const IS_VIEW: bool = false;
 
-    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control>) -> Result<T, Interrupted>
+    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control, W::Host>) -> Result<T, Interrupted>
     where
         'env: 'tx,
     {
@@ -185,7 +185,7 @@ where
 /// Of the seat it has copies of its own of what every attempt needs, which no store of the closure's can seem to change.
 struct Attempt<'a, W: World> {
     seat: &'a Seat<W>,
-    desk: &'a Desk<W::Control>,
+    desk: &'a Desk<W::Control, W::Host>,
     peg: Peg<'static>,
 }
 
@@ -193,7 +193,7 @@ impl<'a, W: World> Attempt<'a, W> {
     #[inline(always)]
     fn begin(seat: &'a Seat<W>, is_irrevocable: bool) -> Self {
         let attempt = Attempt { seat, desk: seat.desk(), peg: seat.peg };
-        attempt.desk.begin(is_irrevocable, seat.memory.host.caller_hint());
+        attempt.desk.begin(is_irrevocable, seat.memory.host().caller_hint());
         W::Control::begin(attempt.desk, is_irrevocable);
         // With the fence that comes between the look at the clock and the first read.
         attempt.peg.pin();
@@ -201,7 +201,7 @@ impl<'a, W: World> Attempt<'a, W> {
     }
 
     #[inline(always)]
-    fn desk(&self) -> &'a Desk<W::Control> {
+    fn desk(&self) -> &'a Desk<W::Control, W::Host> {
         self.desk
     }
 
@@ -317,9 +317,9 @@ impl<'a, W: World> Attempt<'a, W> {
         self.release(Ending::Cancel);
         // Only keys from here on: when the slot is unpinned, a lock may be freed, by somebody who changes what
         // leads to it and thereby wakes us.
-        let awaited: Vec<WaitFor> = desk.reads.iter().map(W::Control::awaited).collect();
+        let awaited: Vec<WaitFor> = desk.reads.iter().map(|read| W::Control::awaited(read.entry)).collect();
         let mut is_first_look = true;
-        let slept = memory.host.block_on(None, |waker| {
+        let slept = memory.host().block_on(None, |waker| {
             if !std::mem::take(&mut is_first_look) {
                 return Poll::Ready(true);
             }
@@ -442,7 +442,7 @@ fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
 /// Gives others some time, as this kind of failure has it; answers the record with it.
 #[cold]
 fn after<W: World>(seat: &Seat<W>, failed: Failed, record: Record) -> Record {
-    let host = &seat.memory.host;
+    let host = seat.memory.host();
     match failed {
         Failed::Slept => Record::default(),
         Failed::LetGo => Record { must_speculate: true, ..Record::default() },
@@ -476,7 +476,7 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         let _ticket = is_irrevocable.then(|| {
             let desk = seat.desk();
             desk.counts.irrevocable.add_one();
-            memory.ticket.take(&memory.host, &memory.room, desk.slot)
+            memory.ticket.take(memory.host(), &memory.room, desk.slot)
         });
         wait_to_begin::<W>(seat.desk());
         match try_once(seat, body, is_irrevocable) {
@@ -581,7 +581,7 @@ mod tests {
 
     /// Waits until so many sleep, and then for long enough for many more attempts, if one of them did not.
     fn watch_them_sleep<W: World>(sleepers: usize) {
-        let host = &W::memory().host;
+        let host = W::memory().host();
         let mut turn = 0;
         while W::memory().room.count() < sleepers {
             host.spin(turn);

@@ -11,8 +11,9 @@
 //!
 //! What it does not do: nobody can give up waiting; whoever has drawn is called.
 
+use crate::lines::Space;
 use noonmark_core::sync::{AtomicU64, CachePadded, Ordering};
-use noonmark_core::{Host, SlotId, WaitFor, WaitingRoom};
+use noonmark_core::{Access, Host, SlotId, WaitFor, WaitingRoom};
 use std::task::Poll;
 
 /// See the module's page.
@@ -31,21 +32,34 @@ impl Default for TicketLock {
 }
 
 /// The right to be irrevocable, until it is dropped.
-pub struct Ticket<'a> {
+pub struct Ticket<'a, H: Host> {
     lock: &'a TicketLock,
+    host: &'a H,
     room: &'a WaitingRoom,
     number: u64,
 }
 
+/// A number is about to be looked at or changed: the one that is drawn, or the one that is called.
+fn touch_drawn(host: &impl Host, access: Access) {
+    host.touch(|| Space::Ticket.line(0), access);
+}
+
+fn touch_called(host: &impl Host, access: Access) {
+    host.touch(|| Space::Ticket.line(1), access);
+}
+
 impl TicketLock {
     /// Draws a number, and waits until it is called.
-    pub fn take<'a, H: Host>(&'a self, host: &H, room: &'a WaitingRoom, slot: SlotId) -> Ticket<'a> {
+    pub fn take<'a, H: Host>(&'a self, host: &'a H, room: &'a WaitingRoom, slot: SlotId) -> Ticket<'a, H> {
+        touch_drawn(host, Access::ReadModifyWrite);
         let number = self.drawn.fetch_add(1, Ordering::SeqCst);
-        let ticket = Ticket { lock: self, room, number };
+        let ticket = Ticket { lock: self, host, room, number };
+        touch_called(host, Access::Read);
         if self.called.load(Ordering::SeqCst) != number {
             let on = WaitFor::release_of(self);
             host.block_on(None, |waker| {
                 room.register(on, slot, waker);
+                touch_called(host, Access::Read);
                 if self.called.load(Ordering::SeqCst) == number { Poll::Ready(()) } else { Poll::Pending }
             });
             room.leave(on, slot);
@@ -54,11 +68,13 @@ impl TicketLock {
     }
 }
 
-impl Drop for Ticket<'_> {
+impl<H: Host> Drop for Ticket<'_, H> {
     fn drop(&mut self) {
         let next = self.number + 1;
+        touch_called(self.host, Access::Write);
         // Also a release of all that was done under it: whoever is called acquires.
         self.lock.called.store(next, Ordering::SeqCst);
+        touch_drawn(self.host, Access::Read);
         if self.lock.drawn.load(Ordering::SeqCst) > next {
             // All who wait look; one of them finds its number.
             self.room.wake(WaitFor::release_of(self.lock));

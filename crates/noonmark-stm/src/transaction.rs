@@ -26,8 +26,10 @@
 
 use crate::control::{Conflict, Control};
 use crate::desk::{Cause, Desk};
+use crate::lines::Spot;
+use crate::plain::Plain;
 use crate::world::{Global, World};
-use noonmark_core::{Host, Step, WaitFor, WaitingRoom};
+use noonmark_core::{Access, Host, Step, WaitFor, WaitingRoom};
 use std::marker::PhantomData;
 use std::task::Poll;
 
@@ -58,7 +60,7 @@ macro_rules! handle {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
         pub struct $name<'tx, 'env: 'tx, W: World = Global> {
-            desk: &'tx Desk<W::Control>,
+            desk: &'tx Desk<W::Control, W::Host>,
             marker: Marker<'tx, 'env, W>,
         }
 
@@ -78,7 +80,7 @@ macro_rules! handle {
 
         impl<'tx, W: World> $name<'tx, '_, W> {
             #[inline(always)]
-            pub(crate) fn new(desk: &'tx Desk<W::Control>) -> Self {
+            pub(crate) fn new(desk: &'tx Desk<W::Control, W::Host>) -> Self {
                 $name { desk, marker: PhantomData }
             }
         }
@@ -137,13 +139,13 @@ mod sealed {
         /// Whether what is read must be logged.
         const TRACKED: bool;
 
-        fn desk(self) -> &'tx Desk<W::Control>;
+        fn desk(self) -> &'tx Desk<W::Control, W::Host>;
     }
 
     impl<'tx, W: World> Handle<'tx, W> for Tx<'tx, '_, W> {
         const TRACKED: bool = true;
         #[inline(always)]
-        fn desk(self) -> &'tx Desk<W::Control> {
+        fn desk(self) -> &'tx Desk<W::Control, W::Host> {
             self.desk
         }
     }
@@ -151,7 +153,7 @@ mod sealed {
     impl<'tx, W: World> Handle<'tx, W> for Snapshot<'tx, '_, W> {
         const TRACKED: bool = false;
         #[inline(always)]
-        fn desk(self) -> &'tx Desk<W::Control> {
+        fn desk(self) -> &'tx Desk<W::Control, W::Host> {
             self.desk
         }
     }
@@ -159,7 +161,7 @@ mod sealed {
     impl<'tx, W: World> Handle<'tx, W> for Irrevocable<'tx, '_, W> {
         const TRACKED: bool = true;
         #[inline(always)]
-        fn desk(self) -> &'tx Desk<W::Control> {
+        fn desk(self) -> &'tx Desk<W::Control, W::Host> {
             self.desk
         }
     }
@@ -248,50 +250,43 @@ impl<'tx, W: World> Tx<'tx, '_, W> {
 /// Makes of a control's answer what an operation answers; where it is *busy*, asks again.
 #[inline(always)]
 pub(crate) fn settle<W: World, R>(
-    desk: &Desk<W::Control>,
+    desk: &Desk<W::Control, W::Host>,
     ask: impl FnMut() -> Step<R, Conflict>,
 ) -> Result<R, Interrupted> {
-    settle_at(desk, ask, || {
-        let memory = W::memory();
-        (&memory.host, &memory.room)
-    })
+    settle_at(desk, ask, || &W::memory().room)
 }
 
-/// As [`settle`], of whatever has this host and this waiting room, which are wanted only if there is something to wait for.
+/// As [`settle`], of whatever has this waiting room, which is wanted only if there is something to wait for.
 #[inline(always)]
 pub(crate) fn settle_at<'a, C: Control, H: Host, R>(
-    desk: &Desk<C>,
+    desk: &Desk<C, H>,
     mut ask: impl FnMut() -> Step<R, Conflict>,
-    place: impl FnOnce() -> (&'a H, &'a WaitingRoom),
+    room: impl FnOnce() -> &'a WaitingRoom,
 ) -> Result<R, Interrupted> {
     match ask() {
         Step::Ready(granted) => Ok(granted),
-        Step::Busy(_) | Step::Wait(..) => {
-            let (host, room) = place();
-            ask_again(host, room, desk, ask)
-        }
+        Step::Busy(_) | Step::Wait(..) => ask_again(room(), desk, ask),
         Step::Abort(conflict) => Err(interrupted(desk, conflict)),
     }
 }
 
 #[cold]
-fn interrupted<C: Control>(desk: &Desk<C>, conflict: Conflict) -> Interrupted {
+fn interrupted<C: Control, H: Host>(desk: &Desk<C, H>, conflict: Conflict) -> Interrupted {
     desk.interrupt(Cause::Conflict(conflict));
     Interrupted(())
 }
 
 /// Somebody is about to let go, or must be waited for.
 #[cold]
-fn ask_again<C: Control, R>(
-    host: &impl Host,
+fn ask_again<C: Control, H: Host, R>(
     room: &WaitingRoom,
-    desk: &Desk<C>,
+    desk: &Desk<C, H>,
     mut ask: impl FnMut() -> Step<R, Conflict>,
 ) -> Result<R, Interrupted> {
     let mut turn = 0;
     loop {
         let answer = match ask() {
-            Step::Wait(on, _) if turn >= WAIT_TURNS => sleep(host, room, desk, on, &mut ask),
+            Step::Wait(on, _) if turn >= WAIT_TURNS => sleep(room, desk, on, &mut ask),
             answer => answer,
         };
         match answer {
@@ -302,21 +297,20 @@ fn ask_again<C: Control, R>(
             Step::Busy(_) | Step::Wait(..) => {}
             Step::Abort(conflict) => return Err(interrupted(desk, conflict)),
         }
-        host.spin(turn);
+        desk.host().spin(turn);
         turn = turn.saturating_add(1);
     }
 }
 
 /// Sleeps until the answer is another one.
-fn sleep<C: Control, R>(
-    host: &impl Host,
+fn sleep<C: Control, H: Host, R>(
     room: &WaitingRoom,
-    desk: &Desk<C>,
+    desk: &Desk<C, H>,
     on: WaitFor,
     mut ask: impl FnMut() -> Step<R, Conflict>,
 ) -> Step<R, Conflict> {
     desk.set_goes_to_sleep(true);
-    let answer = host.block_on(None, |waker| {
+    let answer = desk.host().block_on(None, |waker| {
         room.register(on, desk.slot, waker);
         match ask() {
             Step::Wait(still_on, _) if still_on == on => Poll::Pending,
@@ -331,22 +325,36 @@ fn sleep<C: Control, R>(
 
 /// Waits until the next attempt may begin.
 #[inline(always)]
-pub(crate) fn wait_to_begin<W: World>(desk: &Desk<W::Control>) {
+pub(crate) fn wait_to_begin<W: World>(desk: &Desk<W::Control, W::Host>) {
     // No rule says that an attempt may never begin.
     let _ = settle::<W, ()>(desk, || W::Control::may_begin(desk));
 }
 
-/// Reads what a lock guards.
+/// A lock of this world, and where it is.
+pub(crate) type SpotOf<'a, W> = Spot<'a, <<W as World>::Control as Control>::Lock, <W as World>::Host>;
+
+/// Copies a value.
 #[inline(always)]
-pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>, R: Copy>(
+fn load<W: World, T: Plain>(
+    desk: &Desk<W::Control, W::Host>,
+    lock: SpotOf<'_, W>,
+    cells: &T::Cells,
+) -> T::Words {
+    desk.touch_part(lock.object(), cells, Access::Read);
+    T::load(cells)
+}
+
+/// Reads a value that a lock guards.
+#[inline(always)]
+pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>, T: Plain>(
     tx: X,
-    lock: &'tx <W::Control as Control>::Lock,
-    load: impl Fn() -> R,
-) -> Result<R, Interrupted> {
+    lock: SpotOf<'tx, W>,
+    cells: &T::Cells,
+) -> Result<T, Interrupted> {
     let desk = tx.desk();
-    match W::Control::read_now(desk, lock, X::TRACKED, &load) {
-        Some(copy) => Ok(copy),
-        None => read_on::<W, R>(desk, lock, X::TRACKED, load),
+    match W::Control::read_now(desk, lock, X::TRACKED, || load::<W, T>(desk, lock, cells)) {
+        Some(words) => Ok(T::from_words(words)),
+        None => Ok(T::from_words(read_on::<W, T>(desk, lock, X::TRACKED, cells)?)),
     }
 }
 
@@ -354,20 +362,22 @@ pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>, R: Copy>(
 /// but the look at its lock.
 #[cold]
 #[inline(never)]
-fn read_on<W: World, R: Copy>(
-    desk: &Desk<W::Control>,
-    lock: &<W::Control as Control>::Lock,
+fn read_on<W: World, T: Plain>(
+    desk: &Desk<W::Control, W::Host>,
+    lock: SpotOf<'_, W>,
     tracked: bool,
-    load: impl Fn() -> R,
-) -> Result<R, Interrupted> {
-    settle::<W, R>(desk, || W::Control::read_on(desk, lock, tracked, &load))
+    cells: &T::Cells,
+) -> Result<T::Words, Interrupted> {
+    settle::<W, T::Words>(desk, || {
+        W::Control::read_on(desk, lock, tracked, || load::<W, T>(desk, lock, cells))
+    })
 }
 
 /// Gets the right to write what a lock guards.
 #[inline(always)]
 pub(crate) fn lock_for_writing<'tx, W: World, X: Writes<'tx, W>>(
     tx: X,
-    lock: &'tx <W::Control as Control>::Lock,
+    lock: SpotOf<'tx, W>,
 ) -> Result<(), Interrupted> {
     let desk = tx.desk();
     // What has been interrupted writes nothing more, whatever the closure does with the error: two changes half done, one
@@ -382,10 +392,7 @@ pub(crate) fn lock_for_writing<'tx, W: World, X: Writes<'tx, W>>(
 /// What is not granted at once.
 #[cold]
 #[inline(never)]
-fn write_on<W: World>(
-    desk: &Desk<W::Control>,
-    lock: &<W::Control as Control>::Lock,
-) -> Result<(), Interrupted> {
+fn write_on<W: World>(desk: &Desk<W::Control, W::Host>, lock: SpotOf<'_, W>) -> Result<(), Interrupted> {
     if desk.cause().is_some() {
         return Err(Interrupted(()));
     }

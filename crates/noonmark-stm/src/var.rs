@@ -10,10 +10,11 @@ use crate::place::Place;
 use crate::plain::Plain;
 use crate::transaction::{Interrupted, Reads, Writes, lock_for_writing, read};
 use crate::world::{Global, World};
+use noonmark_core::Access;
 use std::marker::PhantomData;
 
 /// What an object of this world begins with.
-pub(crate) type Header<W> = <<W as World>::Place as Place>::Header<<W as World>::Control>;
+pub(crate) type Header<W> = <<W as World>::Place as Place>::Header<<W as World>::Control, <W as World>::Host>;
 
 /// A transactional variable for a small [`Plain`] value, in place.
 ///
@@ -52,8 +53,8 @@ impl<T: Plain, W: World> TVar<T, W> {
     /// [`Interrupted`]: hand it on.
     #[inline]
     pub fn get<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Result<T, Interrupted> {
-        let lock = W::Place::lock::<W::Control>(&self.header, &tx.desk().common.table);
-        Ok(T::from_words(read::<W, X, _>(tx, lock, || T::load(&self.cells))?))
+        let lock = W::Place::lock(&self.header, &tx.desk().common);
+        read::<W, X, T>(tx, lock, &self.cells)
     }
 
     /// Makes it something else.
@@ -64,9 +65,9 @@ impl<T: Plain, W: World> TVar<T, W> {
     pub fn set<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, value: T) -> Result<(), Interrupted> {
         let words = value.into_words();
         let desk = tx.desk();
-        let lock = W::Place::lock::<W::Control>(&self.header, &desk.common.table);
+        let lock = W::Place::lock(&self.header, &desk.common);
         lock_for_writing::<W, X>(tx, lock)?;
-        desk.store::<T>(&self.cells, words);
+        desk.store::<T>(lock, &self.cells, words);
         Ok(())
     }
 
@@ -108,7 +109,9 @@ impl<T: Plain, W: World> TVar<T, W> {
 
     /// What it is, to the only one who writes it, who needs no look at the lock: see [`crate::owned`].
     #[inline(always)]
-    pub(crate) fn load_own(&self) -> T {
+    pub(crate) fn load_own<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> T {
+        let desk = tx.desk();
+        desk.touch_part(W::Place::lock(&self.header, &desk.common).object(), &self.cells, Access::Read);
         T::from_words(T::load(&self.cells))
     }
 

@@ -26,6 +26,8 @@ thread_local! {
 }
 
 impl Host for Watched {
+    type Label = noonmark_core::Unlabelled;
+
     fn now_ns(&self) -> u64 {
         if let Some(note) = AT_THE_GATE.take() {
             note();

@@ -74,6 +74,8 @@ impl Wake for Bell {
 }
 
 impl Host for Stage {
+    type Label = noonmark_core::Unlabelled;
+
     fn touch(&self, _: impl FnOnce() -> Line, _: Access) {
         interrupt(|at| match at {
             At::Touch(0) => true,

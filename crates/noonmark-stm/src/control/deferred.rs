@@ -53,10 +53,11 @@ use super::clock::Clock;
 use super::lock_word::{Held, Left, Limit, Lock, LockWord, Mark};
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
+use crate::lines::{Noted, Spot};
 use crate::log::Lent;
 use crate::planted::Bug;
 use noonmark_core::sync::{Ordering, fence};
-use noonmark_core::{SlotId, Step, WaitFor};
+use noonmark_core::{Access, Host, SlotId, Step, WaitFor};
 use std::cell::Cell;
 
 /// In what the four differ.
@@ -129,19 +130,25 @@ impl<V: Variant> Control for V {
 
     /// `beginTxn`, lines 11 to 13.
     #[inline(always)]
-    fn begin(me: &Desk<Self>, is_irrevocable: bool) {
+    fn begin<H: Host>(me: &Desk<Self, H>, is_irrevocable: bool) {
         if is_irrevocable {
             me.local.limit.set(Limit::NOTHING);
             me.local.own.set(Left::BY_NOBODY);
         } else {
-            me.local.limit.set(Limit::before(me.shared().now()));
+            me.local.limit.set(Limit::before(me.shared().now(me.host())));
         }
     }
 
     /// `stmRead`, of an old word, or one that this slot has left, or could read when it locked it.
     #[inline(always)]
-    fn read_now<R: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> R) -> Option<R> {
+    fn read_now<H: Host, R: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Lock, H>,
+        tracked: bool,
+        load: impl Fn() -> R,
+    ) -> Option<R> {
         let copy = load();
+        me.touch(lock.line(), Access::Read);
         // The copy comes before the look at the word.
         fence(Ordering::Acquire);
         let word = lock.load_after_fence();
@@ -157,9 +164,9 @@ impl<V: Variant> Control for V {
     }
 
     /// `stmRead`, of anything else: somebody's lock, or something new.
-    fn read_on<R: Copy>(
-        me: &Desk<Self>,
-        lock: &Lock,
+    fn read_on<H: Host, R: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Lock, H>,
         tracked: bool,
         load: impl Fn() -> R,
     ) -> Step<R, Conflict> {
@@ -167,6 +174,7 @@ impl<V: Variant> Control for V {
             return read_alone(me, lock).map(|()| load());
         }
         let copy = load();
+        me.touch(lock.line(), Access::Read);
         fence(Ordering::Acquire);
         let word = lock.load_after_fence();
         if V::is_read_consistent(word, me.local.limit.get(), me.slot)
@@ -183,19 +191,21 @@ impl<V: Variant> Control for V {
 
     /// `stmWrite`, up to where it writes: of what is locked already, or could be read.
     #[inline(always)]
-    fn write_now(me: &Desk<Self>, lock: &Lock) -> bool {
+    fn write_now<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Lock, H>) -> bool {
+        me.touch(lock.line(), Access::Read);
         let seen = lock.load();
         if seen.is_written_by(me.slot) {
             return true;
         }
         // (While it is irrevocable, none is.)
         let is_good = seen.is_older_than(me.local.limit.get()) || seen.is_as(me.local.own.get());
-        is_good && !seen.is_read() && take::<V>(me, lock, seen, true)
+        is_good && !seen.is_read() && take(me, lock, seen, true)
     }
 
     /// `stmWrite`, up to where it writes, of anything else.
-    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
         let slot = me.slot;
+        me.touch(lock.line(), Access::Read);
         let seen = lock.load();
         if seen.is_written_by(slot) {
             return Step::Ready(());
@@ -218,7 +228,7 @@ impl<V: Variant> Control for V {
 
     /// `commitTxn`, up to where it is sure to commit.
     #[inline]
-    fn validate(me: &Desk<Self>) -> Result<(), Conflict> {
+    fn validate<H: Host>(me: &Desk<Self, H>) -> Result<(), Conflict> {
         if me.held.is_empty() {
             // All was read as of one time: see the module's page. (An irrevocable transaction has it locked.)
             return Ok(());
@@ -231,6 +241,7 @@ impl<V: Variant> Control for V {
         }
         let (slot, limit) = (me.slot, me.local.limit.get());
         for lock in me.reads.iter() {
+            me.touch(lock.line, Access::Read);
             let word = lock.load_after_fence();
             if !(word.is_older_than(limit) || V::is_read_consistent(word, limit, slot)) {
                 return Err(me.local.meets(word, Conflict::Changed, Conflict::Changed));
@@ -241,14 +252,14 @@ impl<V: Variant> Control for V {
 
     /// The rest of `commitTxn`, and `restartTxn`.
     #[inline]
-    fn release(me: &Desk<Self>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
+    fn release<H: Host>(me: &Desk<Self, H>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
         let slot = me.slot;
         if !me.held.is_empty() {
             if ending != Ending::Commit {
                 // The undoing comes before the look at the clock. (At a commit, `validate` had the fence.)
                 fence(Ordering::SeqCst);
             }
-            let time = me.shared().now_after_fence();
+            let time = me.shared().now_after_fence(me.host());
             let is_undone = ending != Ending::Commit;
             let keeps_time =
                 me.has_planted(if is_undone { Bug::UndoKeepsTime } else { Bug::CommitKeepsTime });
@@ -256,9 +267,12 @@ impl<V: Variant> Control for V {
             for held in me.held.iter() {
                 let time = if keeps_time { held.before.time() } else { time };
                 if is_irrevocable {
-                    Lock::release_alone(held, time, slot, Mark::of(ending));
+                    me.touch(held.line, Access::Write);
+                    Lock::release_alone(held.entry, time, slot, Mark::of(ending));
                 } else {
-                    Lock::release(held, time, slot, V::IS_IRREVOCABLE, Mark::of(ending));
+                    let access = if V::IS_IRREVOCABLE { Access::ReadModifyWrite } else { Access::Write };
+                    me.touch(held.line, access);
+                    Lock::release(held.entry, time, slot, V::IS_IRREVOCABLE, Mark::of(ending));
                 }
                 if held.before.is_watched() && !is_undone && !me.has_planted(Bug::SkipWakes) {
                     wake(held.lock.as_awaited());
@@ -267,6 +281,7 @@ impl<V: Variant> Control for V {
         }
         if me.is_irrevocable() {
             for lock in me.reads.iter() {
+                me.touch(lock.line, Access::ReadModifyWrite);
                 lock.read_unlock();
             }
             me.local.own.set(Left::by(slot));
@@ -274,7 +289,7 @@ impl<V: Variant> Control for V {
         if let Ending::Restart(conflict) = ending {
             let by_write = matches!(conflict, Conflict::WriteLocked | Conflict::WriteNewer);
             if V::WRITES_ADVANCE || !by_write {
-                me.shared().advance_past(me.local.in_the_way.get());
+                me.shared().advance_past(me.host(), me.local.in_the_way.get());
             }
         }
     }
@@ -283,13 +298,15 @@ impl<V: Variant> Control for V {
         read.as_awaited()
     }
 
-    fn watch(me: &Desk<Self>, read: Lent<Lock>) -> bool {
+    fn watch<H: Host>(me: &Desk<Self, H>, read: Noted<Lent<Lock>, H>) -> bool {
         loop {
+            me.touch(read.line, Access::Read);
             let seen = read.load();
             if seen.is_written() || !V::is_read_consistent(seen, me.local.limit.get(), me.slot) {
                 return false;
             }
             // What came between may be another's mark, or the bit of the irrevocable transaction, and no change.
+            me.touch(read.line, Access::ReadModifyWrite);
             if read.watch(seen) {
                 return true;
             }
@@ -297,37 +314,46 @@ impl<V: Variant> Control for V {
     }
 
     fn time(shared: &Clock) -> u64 {
-        shared.now()
+        shared.time()
     }
 }
 
 /// Takes the lock from the word that was checked, and from no other; tells whether it could.
 #[inline(always)]
-fn take<V: Variant>(me: &Desk<V>, lock: &Lock, seen: LockWord, is_consistent: bool) -> bool {
-    let held = lock.try_lock(lend(lock), seen, me.slot, is_consistent);
-    held.map(|held| me.held.push(held)).is_some()
+fn take<V: Variant, H: Host>(
+    me: &Desk<V, H>,
+    lock: Spot<'_, Lock, H>,
+    seen: LockWord,
+    is_consistent: bool,
+) -> bool {
+    me.touch(lock.line(), Access::ReadModifyWrite);
+    let held = lock.try_lock(lend(&lock), seen, me.slot, is_consistent);
+    held.map(|held| me.log_held(lock, held)).is_some()
 }
 
 /// Logs a read, once if it comes several times in a row.
 #[inline(always)]
-fn log_read<V: Variant>(me: &Desk<V>, lock: &Lock) {
-    let lent = lend(lock);
-    if me.reads.last() != Some(lent) {
-        me.reads.push(lent);
+fn log_read<V: Variant, H: Host>(me: &Desk<V, H>, lock: Spot<'_, Lock, H>) {
+    let lent = lend(&lock);
+    if me.reads.last().is_none_or(|last| last.entry != lent) {
+        me.log_read(lock, lent);
     }
 }
 
 /// The irrevocable transaction locks for reading: sets the bit once, and then asks until the writer has gone, who is
 /// the last one.
-fn read_alone<V: Variant>(me: &Desk<V>, lock: &Lock) -> Step<(), Conflict> {
+fn read_alone<V: Variant, H: Host>(me: &Desk<V, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
+    me.touch(lock.line(), Access::Read);
     let mut word = lock.load();
     if word.is_written_by(me.slot) {
         return Step::Ready(());
     }
     if !word.is_read() {
+        me.touch(lock.line(), Access::ReadModifyWrite);
         lock.read_lock();
         // Only what this one has set it unlocks.
-        me.reads.push(lend(lock));
+        me.log_read(lock, lend(&lock));
+        me.touch(lock.line(), Access::Read);
         word = lock.load();
     }
     if word.is_written() { Step::Busy(Conflict::ReadLocked) } else { Step::Ready(()) }
@@ -335,12 +361,18 @@ fn read_alone<V: Variant>(me: &Desk<V>, lock: &Lock) -> Step<(), Conflict> {
 
 /// The irrevocable transaction locks for writing: as for reading, and then alone.
 #[cold]
-fn write_alone<V: Variant>(me: &Desk<V>, lock: &Lock, seen: LockWord) -> Step<(), Conflict> {
+fn write_alone<V: Variant, H: Host>(
+    me: &Desk<V, H>,
+    lock: Spot<'_, Lock, H>,
+    seen: LockWord,
+) -> Step<(), Conflict> {
     debug_assert!(!seen.is_written_by(me.slot));
     match read_alone(me, lock) {
         Step::Ready(()) => {
+            me.touch(lock.line(), Access::Read);
             let seen = lock.load();
-            me.held.push(lock.write_lock_alone(lend(lock), seen, me.slot));
+            me.touch(lock.line(), Access::ReadModifyWrite);
+            me.log_held(lock, lock.write_lock_alone(lend(&lock), seen, me.slot));
             Step::Ready(())
         }
         _ => Step::Busy(Conflict::WriteLocked),

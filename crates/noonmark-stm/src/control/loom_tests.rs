@@ -16,10 +16,11 @@
 use super::lock_word::{Lock, LockWord, Mark};
 use super::{Conflict, Control, Ending};
 use crate::desk::{Common, Desk};
+use crate::lines::Spot;
 use crate::log::Lent;
 use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
-use noonmark_core::sync::{AtomicU64, CachePadded, Ordering, check_every_order, fence, thread};
-use noonmark_core::{Epochs, SlotId, Step};
+use noonmark_core::sync::{AtomicU64, Ordering, check_every_order, fence, thread};
+use noonmark_core::{Epochs, SlotId, Step, Threads};
 use std::sync::Arc;
 
 fn slot(index: usize) -> SlotId {
@@ -36,12 +37,7 @@ struct Two<C: Control> {
 
 impl<C: Control> Two<C> {
     fn new() -> Arc<Self> {
-        let common = Common {
-            shared: CachePadded(Default::default()),
-            table: Box::new([]),
-            #[cfg(feature = "planted-bugs")]
-            bug: None,
-        };
+        let common = Common::new(Threads::default(), 0);
         Arc::new(Two {
             common: Arc::new(common),
             locks: Default::default(),
@@ -56,7 +52,7 @@ impl<C: Control> Two<C> {
 
     fn read(&self, desk: &Desk<C>, index: usize, tracked: bool) -> Option<u64> {
         let load = || self.cells[index].load(Ordering::Relaxed);
-        match C::read(desk, &self.locks[index], tracked, load) {
+        match C::read(desk, Spot::of(&self.locks[index]), tracked, load) {
             Step::Ready(value) => Some(value),
             _ => None,
         }
@@ -68,8 +64,8 @@ impl<C: Control> Two<C> {
         C::begin(desk, false);
         fence(Ordering::SeqCst);
         for index in 0..2 {
-            match C::write(desk, &self.locks[index]) {
-                Step::Ready(()) => desk.store::<u64>(&self.cells[index], value),
+            match C::write(desk, Spot::of(&self.locks[index])) {
+                Step::Ready(()) => desk.store::<u64>(Spot::of(&self.locks[index]), &self.cells[index], value),
                 Step::Busy(conflict) | Step::Wait(_, conflict) | Step::Abort(conflict) => {
                     return self.end(desk, Ending::Restart(conflict));
                 }
@@ -116,7 +112,8 @@ macro_rules! advance {
     ($($control:ty),*) => { $(
         impl Advance for $control {
             fn advance(shared: &Self::Shared) {
-                shared.advance_past(shared.now());
+                let host = &Threads::default();
+                shared.advance_past(host, shared.now(host));
             }
         }
     )* };
@@ -273,9 +270,9 @@ fn write_skew<C: Control>() {
             C::begin(&desk, false);
             fence(Ordering::SeqCst);
             let is_good = two.read(&desk, 1 - mine, true) == Some(0)
-                && matches!(C::write(&desk, &two.locks[mine]), Step::Ready(()))
+                && matches!(C::write(&desk, Spot::of(&two.locks[mine])), Step::Ready(()))
                 && {
-                    desk.store::<u64>(&two.cells[mine], 1);
+                    desk.store::<u64>(Spot::of(&two.locks[mine]), &two.cells[mine], 1);
                     C::validate(&desk).is_ok()
                 };
             two.end(&desk, if is_good { Ending::Commit } else { Ending::Cancel });
@@ -317,9 +314,9 @@ fn irrevocable<C: Control<Lock = Lock>>() {
                 let is_good = (0..2).all(|index| {
                     let Some(value) = two.read(&desk, index, true) else { return false };
                     assert!(value == 0 || index == 0 && value == 10, "what was never committed");
-                    let is_locked = matches!(C::write(&desk, &two.locks[index]), Step::Ready(()));
+                    let is_locked = matches!(C::write(&desk, Spot::of(&two.locks[index])), Step::Ready(()));
                     if is_locked {
-                        desk.store::<u64>(&two.cells[index], value + 1);
+                        desk.store::<u64>(Spot::of(&two.locks[index]), &two.cells[index], value + 1);
                     }
                     is_locked
                 }) && C::validate(&desk).is_ok();
@@ -338,9 +335,11 @@ fn irrevocable<C: Control<Lock = Lock>>() {
         };
         // The second one is only read.
         let second = wait_for(Box::new(|| two.read(&desk, 1, true)));
-        wait_for(Box::new(|| matches!(C::write(&desk, &two.locks[0]), Step::Ready(())).then_some(0)));
+        wait_for(Box::new(|| {
+            matches!(C::write(&desk, Spot::of(&two.locks[0])), Step::Ready(())).then_some(0)
+        }));
         let first = wait_for(Box::new(|| two.read(&desk, 0, true)));
-        desk.store::<u64>(&two.cells[0], first + 10);
+        desk.store::<u64>(Spot::of(&two.locks[0]), &two.cells[0], first + 10);
         assert_eq!(first, second, "a state that there never was");
         assert!(C::validate(&desk).is_ok());
         two.end(&desk, Ending::Commit);
@@ -378,10 +377,10 @@ fn under_two_phase_locking_the_older_goes_first() {
                 desk.begin(false, mine);
                 TwoPlSf::begin(&desk, false);
                 let load = || two.cells[1 - mine].load(Ordering::Relaxed);
-                let value = patiently(|| TwoPlSf::read(&desk, &two.locks[1 - mine], true, load));
-                let is_locked = patiently(|| TwoPlSf::write(&desk, &two.locks[mine])).is_some();
+                let value = patiently(|| TwoPlSf::read(&desk, Spot::of(&two.locks[1 - mine]), true, load));
+                let is_locked = patiently(|| TwoPlSf::write(&desk, Spot::of(&two.locks[mine]))).is_some();
                 if let (Some(value), true) = (value, is_locked) {
-                    desk.store::<u64>(&two.cells[mine], value + 1);
+                    desk.store::<u64>(Spot::of(&two.locks[mine]), &two.cells[mine], value + 1);
                     two.end(&desk, Ending::Commit);
                     return;
                 }

@@ -1,7 +1,7 @@
 //! Concurrency controls: the rules of reading, writing and committing, one file each.
 //!
-//! A [`Control`] knows locks, the clock and what an attempt has logged; it knows no values, no variables and no
-//! host. Its rules look at one lock and answer a [`Step`]: granted, *busy* (ask again soon), *wait* (until somebody has
+//! A [`Control`] knows locks, the clock and what an attempt has logged; it knows no values and no variables, and of its host
+//! only that it is to be told which line a rule is about to touch ([`crate::lines`]). Its rules look at one lock and answer a [`Step`]: granted, *busy* (ask again soon), *wait* (until somebody has
 //! let go), or a [`Conflict`] to abort with. They never wait. What is common to all of them is done by others: values are written in place and
 //! undone from a log ([`crate::desk`]), memory is reclaimed by epochs, and the driver ([`crate::run`]) repeats.
 //!
@@ -35,7 +35,8 @@ pub mod two_pl_sf;
 pub mod versioned;
 
 use crate::desk::Desk;
-use noonmark_core::{SlotId, Step, WaitFor};
+use crate::lines::{Noted, Spot};
+use noonmark_core::{Host, SlotId, Step, WaitFor};
 
 /// Why an attempt cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +139,7 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// Whether the next attempt may begin. Asked before each, outside of any, until it may.
     #[doc(hidden)]
     #[inline(always)]
-    fn may_begin(_: &Desk<Self>) -> Step<(), Conflict> {
+    fn may_begin<H: Host>(_: &Desk<Self, H>) -> Step<(), Conflict> {
         Step::Ready(())
     }
 
@@ -149,15 +150,15 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// An attempt begins, which is irrevocable or not. A sequentially consistent fence comes after this and before its first
     /// read.
     #[doc(hidden)]
-    fn begin(me: &Desk<Self>, is_irrevocable: bool);
+    fn begin<H: Host>(me: &Desk<Self, H>, is_irrevocable: bool);
 
     /// Reads what `load` copies, which `lock` guards; `tracked` if it is to be validated at the commit.
     /// `load` may be called more than once.
     #[doc(hidden)]
     #[inline(always)]
-    fn read<R: Copy>(
-        me: &Desk<Self>,
-        lock: &Self::Lock,
+    fn read<H: Host, R: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Self::Lock, H>,
         tracked: bool,
         load: impl Fn() -> R,
     ) -> Step<R, Conflict> {
@@ -171,15 +172,20 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// is read, so it is short. `None`: ask [`Control::read_on`].
     #[doc(hidden)]
     #[inline(always)]
-    fn read_now<R: Copy>(_: &Desk<Self>, _: &Self::Lock, _tracked: bool, _load: impl Fn() -> R) -> Option<R> {
+    fn read_now<H: Host, R: Copy>(
+        _: &Desk<Self, H>,
+        _: Spot<'_, Self::Lock, H>,
+        _tracked: bool,
+        _load: impl Fn() -> R,
+    ) -> Option<R> {
         None
     }
 
     /// The second half of [`Control::read`], asked as often as it answers that it is not over.
     #[doc(hidden)]
-    fn read_on<R: Copy>(
-        me: &Desk<Self>,
-        lock: &Self::Lock,
+    fn read_on<H: Host, R: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Self::Lock, H>,
         tracked: bool,
         load: impl Fn() -> R,
     ) -> Step<R, Conflict>;
@@ -187,35 +193,35 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// Gets the right to write what `lock` guards, until the attempt ends.
     #[doc(hidden)]
     #[inline(always)]
-    fn write(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict> {
+    fn write<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Self::Lock, H>) -> Step<(), Conflict> {
         if Self::write_now(me, lock) { Step::Ready(()) } else { Self::write_on(me, lock) }
     }
 
     /// The first half of [`Control::write`], as [`Control::read_now`] is of a read. False: ask [`Control::write_on`].
     #[doc(hidden)]
     #[inline(always)]
-    fn write_now(_: &Desk<Self>, _: &Self::Lock) -> bool {
+    fn write_now<H: Host>(_: &Desk<Self, H>, _: Spot<'_, Self::Lock, H>) -> bool {
         false
     }
 
     /// The second half of [`Control::write`], asked as often as it answers that it is not over.
     #[doc(hidden)]
-    fn write_on(me: &Desk<Self>, lock: &Self::Lock) -> Step<(), Conflict>;
+    fn write_on<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Self::Lock, H>) -> Step<(), Conflict>;
 
     /// Does what has been read so far belong together, without a write yet? Under an opaque control it always does.
     #[doc(hidden)]
     #[inline(always)]
-    fn confirm(_: &Desk<Self>) -> Result<(), Conflict> {
+    fn confirm<H: Host>(_: &Desk<Self, H>) -> Result<(), Conflict> {
         Ok(())
     }
 
     /// All is written: may it commit? Asked once.
     #[doc(hidden)]
-    fn validate(me: &Desk<Self>) -> Result<(), Conflict>;
+    fn validate<H: Host>(me: &Desk<Self, H>) -> Result<(), Conflict>;
 
     /// The attempt ends: lets go of all locks, and names those for which others wait.
     #[doc(hidden)]
-    fn release(me: &Desk<Self>, ending: Ending, wake: impl FnMut(WaitFor));
+    fn release<H: Host>(me: &Desk<Self, H>, ending: Ending, wake: impl FnMut(WaitFor));
 
     /// What those wait for who wait for a change of what was read.
     #[doc(hidden)]
@@ -224,7 +230,7 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// The attempt has been released: if what was read has not changed since, sees to it that whoever changes it
     /// names it in [`Control::release`]. False: it has changed.
     #[doc(hidden)]
-    fn watch(me: &Desk<Self>, read: Self::Read) -> bool;
+    fn watch<H: Host>(me: &Desk<Self, H>, read: Noted<Self::Read, H>) -> bool;
 
     /// What a clock shows, if there is one.
     #[doc(hidden)]

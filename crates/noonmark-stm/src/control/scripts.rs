@@ -21,9 +21,10 @@
 
 use super::{Conflict, Control, Ending};
 use crate::desk::{Common, Desk};
+use crate::lines::Spot;
 use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
-use noonmark_core::sync::{AtomicU64, CachePadded, Ordering};
-use noonmark_core::{Epochs, SlotId, Step};
+use noonmark_core::sync::{AtomicU64, Ordering};
+use noonmark_core::{Epochs, SlotId, Step, Threads};
 use std::sync::Arc;
 
 /// The variables, each with a lock of its own.
@@ -43,12 +44,7 @@ struct Stage<C: Control> {
 
 impl<C: Control> Stage<C> {
     fn new() -> Self {
-        let common = Arc::new(Common {
-            shared: CachePadded(Default::default()),
-            table: Box::new([]),
-            #[cfg(feature = "planted-bugs")]
-            bug: None,
-        });
+        let common = Arc::new(Common::new(Threads::default(), 0));
         Stage {
             locks: Default::default(),
             cells: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -94,10 +90,10 @@ impl<C: Control> Stage<C> {
             _ if !self.is_open[slot] => return "-".into(),
             ("reads", Some(var)) => {
                 let load = || self.cells[var].load(Ordering::Relaxed);
-                C::read(desk, &self.locks[var], true, load).map(|value| value.to_string())
+                C::read(desk, Spot::of(&self.locks[var]), true, load).map(|value| value.to_string())
             }
-            ("writes", Some(var)) => C::write(desk, &self.locks[var]).map(|()| {
-                desk.store::<u64>(&self.cells[var], slot as u64);
+            ("writes", Some(var)) => C::write(desk, Spot::of(&self.locks[var])).map(|()| {
+                desk.store::<u64>(Spot::of(&self.locks[var]), &self.cells[var], slot as u64);
                 ".".into()
             }),
             ("commits", None) => match C::validate(desk) {

@@ -9,9 +9,10 @@
 
 use super::{Control, Ending};
 use crate::desk::{Common, Desk};
+use crate::lines::Spot;
 use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
-use noonmark_core::sync::{AtomicU64, CachePadded, Ordering};
-use noonmark_core::{Epochs, SlotId, Step};
+use noonmark_core::sync::{AtomicU64, Ordering};
+use noonmark_core::{Epochs, SlotId, Step, Threads};
 use std::sync::Arc;
 
 const VARS: usize = 240;
@@ -75,11 +76,12 @@ impl<C: Control> Actor<C> {
         };
         let answer = match *op {
             Op::Read(var) => {
-                C::read(desk, &vars.locks[var], true, || vars.cells[var].load(Ordering::Relaxed)).map(|_| ())
+                C::read(desk, Spot::of(&vars.locks[var]), true, || vars.cells[var].load(Ordering::Relaxed))
+                    .map(|_| ())
             }
-            Op::Write(var) => C::write(desk, &vars.locks[var]).map(|()| {
+            Op::Write(var) => C::write(desk, Spot::of(&vars.locks[var])).map(|()| {
                 let value = vars.cells[var].load(Ordering::Relaxed);
-                desk.store::<u64>(&vars.cells[var], value + 1);
+                desk.store::<u64>(Spot::of(&vars.locks[var]), &vars.cells[var], value + 1);
             }),
         };
         match answer {
@@ -111,12 +113,7 @@ impl<C: Control> Actor<C> {
 
 /// How many attempts the long one takes, at most [`ENOUGH`]; and how many transactions the other commits meanwhile.
 fn attempts<C: Control>() -> (u32, u32) {
-    let common = Arc::new(Common {
-        shared: CachePadded(Default::default()),
-        table: Box::new([]),
-        #[cfg(feature = "planted-bugs")]
-        bug: None,
-    });
+    let common = Arc::new(Common::new(Threads::default(), 0));
     let vars = Vars::<C> {
         locks: (0..VARS).map(|_| Default::default()).collect(),
         cells: (0..VARS).map(|_| AtomicU64::new(0)).collect(),

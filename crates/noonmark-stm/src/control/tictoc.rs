@@ -29,10 +29,11 @@
 
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
+use crate::lines::{Noted, Spot};
 use crate::log::Lent;
 use crate::planted::Bug;
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
-use noonmark_core::{SlotId, Step, WaitFor};
+use noonmark_core::{Access, Host, SlotId, Step, WaitFor};
 use std::cell::Cell;
 
 /// Times computed at the commit; not opaque: see `control/tictoc.rs`. For [`TFixed`](crate::TFixed) only.
@@ -175,11 +176,17 @@ impl Control for TicToc {
         Default::default()
     }
 
-    fn begin(_: &Desk<Self>, _: bool) {}
+    fn begin<H: Host>(_: &Desk<Self, H>, _: bool) {}
 
     #[inline]
-    fn read_on<R: Copy>(me: &Desk<Self>, lock: &Lock, _: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
+    fn read_on<H: Host, R: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Lock, H>,
+        _: bool,
+        load: impl Fn() -> R,
+    ) -> Step<R, Conflict> {
         for _ in 0..LOOKS {
+            me.touch(lock.line(), Access::Read);
             let first = lock.load();
             if first.is_locked_by(me.slot) {
                 return Step::Ready(load());
@@ -188,14 +195,15 @@ impl Control for TicToc {
                 return Step::Abort(Conflict::ReadLocked);
             }
             let copy = load();
+            me.touch(lock.line(), Access::Read);
             // The copy comes before the second look. Relaxed after the fence: if the copy holds a word that somebody
             // has written since, his release fence makes this find his lock, or what came after.
             fence(Ordering::Acquire);
-            let seen = Word(lock.0.load(Ordering::Relaxed));
+            let seen = Word(lock.lock().0.load(Ordering::Relaxed));
             // The same version; it may have become valid for longer.
             let is_same = !seen.is_locked() && seen.from() == first.from();
             if is_same || me.has_planted(Bug::SkipPostValidation) {
-                me.reads.push(Read { lock: lend(lock), seen: if is_same { seen } else { first } });
+                me.log_read(lock, Read { lock: lend(&lock), seen: if is_same { seen } else { first } });
                 return Step::Ready(copy);
             }
         }
@@ -203,8 +211,9 @@ impl Control for TicToc {
     }
 
     #[inline]
-    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
         for _ in 0..LOOKS {
+            me.touch(lock.line(), Access::Read);
             let before = lock.load();
             if before.is_locked_by(me.slot) {
                 return Step::Ready(());
@@ -213,24 +222,26 @@ impl Control for TicToc {
                 return Step::Abort(Conflict::WriteLocked);
             }
             let locked = before.locked_by(me.slot).0;
+            me.touch(lock.line(), Access::ReadModifyWrite);
             // Acquire: what the last holder wrote comes before.
-            if lock.0.compare_exchange(before.0, locked, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if lock.lock().0.compare_exchange(before.0, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
                 // The lock comes before the values that are about to be stored.
                 fence(Ordering::Release);
-                me.held.push(Held { lock: lend(lock), before });
+                me.log_held(lock, Held { lock: lend(&lock), before });
                 return Step::Ready(());
             }
         }
         Step::Abort(Conflict::WriteLocked)
     }
 
-    fn confirm(me: &Desk<Self>) -> Result<(), Conflict> {
+    fn confirm<H: Host>(me: &Desk<Self, H>) -> Result<(), Conflict> {
         Self::validate(me)
     }
 
     /// No fence: of two that each read what the other writes, either one moves the end of a validity before the other
     /// locks the word, who then finds it there; or he finds the lock. Both are steps on one word.
-    fn validate(me: &Desk<Self>) -> Result<(), Conflict> {
+    fn validate<H: Host>(me: &Desk<Self, H>) -> Result<(), Conflict> {
         let after_reads = me.held.iter().map(|held| held.before.to() + 1);
         let after_writes = me.reads.iter().map(|read| read.seen.from());
         let time = after_reads.chain(after_writes).max().unwrap_or(0);
@@ -241,14 +252,16 @@ impl Control for TicToc {
         me.reads.iter().try_for_each(|read| stay_valid(me, read, time))
     }
 
-    fn release(me: &Desk<Self>, ending: Ending, _: impl FnMut(WaitFor)) {
-        for Held { lock, before } in me.held.iter() {
+    fn release<H: Host>(me: &Desk<Self, H>, ending: Ending, _: impl FnMut(WaitFor)) {
+        for held in me.held.iter() {
+            let Held { lock, before } = held.entry;
             let time = match ending {
                 Ending::Commit if me.has_planted(Bug::CommitKeepsTime) => before.from(),
                 Ending::Commit => me.local.commit_time.get(),
                 _ if me.has_planted(Bug::UndoKeepsTime) => before.from(),
                 _ => before.to() + 1,
             };
+            me.touch(held.line, Access::Write);
             // A store: nobody else changes a locked word. Release: the values come before.
             lock.0.store(Word::valid(time, time).0, Ordering::Release);
         }
@@ -259,7 +272,7 @@ impl Control for TicToc {
     }
 
     /// Nobody waits.
-    fn watch(_: &Desk<Self>, _: Read) -> bool {
+    fn watch<H: Host>(_: &Desk<Self, H>, _: Noted<Read, H>) -> bool {
         false
     }
 
@@ -270,10 +283,11 @@ impl Control for TicToc {
 }
 
 /// Sees to it that what was read is valid at this time.
-fn stay_valid(me: &Desk<TicToc>, read: Read, time: u64) -> Result<(), Conflict> {
+fn stay_valid<H: Host>(me: &Desk<TicToc, H>, read: Noted<Read, H>, time: u64) -> Result<(), Conflict> {
     if time <= read.seen.to() {
         return Ok(());
     }
+    me.touch(read.line, Access::Read);
     // Relaxed: whether the version is the same is told by the word alone, and no value is read after this.
     let mut word = Word(read.lock.0.load(Ordering::Relaxed));
     loop {
@@ -288,6 +302,7 @@ fn stay_valid(me: &Desk<TicToc>, read: Read, time: u64) -> Result<(), Conflict> 
             return Ok(());
         }
         let longer = Word::valid(word.from(), time).0;
+        me.touch(read.line, Access::ReadModifyWrite);
         // Release: what was read, was read before; acquire on the writer's side, who writes after it.
         match read.lock.0.compare_exchange(word.0, longer, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => return Ok(()),

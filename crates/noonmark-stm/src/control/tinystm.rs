@@ -14,6 +14,7 @@
 
 use super::clock::Clock;
 use super::versioned::{Rival, Versioned};
+use noonmark_core::Host;
 
 /// See `control/tinystm.rs`.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +29,17 @@ impl Rival for Lsa {
     const EXTENDS: bool = true;
 
     #[inline]
-    fn commit_time(clock: &Clock, began: u64) -> (u64, bool) {
-        let time = clock.advance();
+    fn commit_time(clock: &Clock, host: &impl Host, began: u64) -> (u64, bool) {
+        let time = clock.advance(host);
         // Nobody has committed since it began.
         (time, time != began + 1)
     }
 
     #[inline]
-    fn undo_time(clock: &Clock, newest: u64) -> Option<u64> {
-        clock.advance_past(newest);
+    fn undo_time(clock: &Clock, host: &impl Host, newest: u64) -> Option<u64> {
+        clock.advance_past(host, newest);
         None
     }
 
-    fn met(_: &Clock, _: u64) {}
+    fn met(_: &Clock, _: &impl Host, _: u64) {}
 }

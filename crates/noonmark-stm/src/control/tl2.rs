@@ -11,6 +11,7 @@
 
 use super::clock::Clock;
 use super::versioned::{Rival, Versioned};
+use noonmark_core::Host;
 
 /// See `control/tl2.rs`.
 #[derive(Clone, Copy, Debug)]
@@ -32,19 +33,20 @@ impl Rival for Gv4 {
     const EXTENDS: bool = false;
 
     #[inline]
-    fn commit_time(clock: &Clock, began: u64) -> (u64, bool) {
-        let now = clock.now_after_fence();
-        let (time, is_mine) = clock.advance_or_adopt(now);
+    fn commit_time(clock: &Clock, host: &impl Host, began: u64) -> (u64, bool) {
+        let now = clock.now_after_fence(host);
+        let (time, is_mine) = clock.advance_or_adopt(host, now);
         // Nobody has committed since it began, or none whose locks it could have missed.
         (time, !(is_mine && now == began))
     }
 
     #[inline]
-    fn undo_time(clock: &Clock, _: u64) -> Option<u64> {
-        Some(clock.advance_or_adopt(clock.now_after_fence()).0)
+    fn undo_time(clock: &Clock, host: &impl Host, _: u64) -> Option<u64> {
+        let now = clock.now_after_fence(host);
+        Some(clock.advance_or_adopt(host, now).0)
     }
 
-    fn met(_: &Clock, _: u64) {}
+    fn met(_: &Clock, _: &impl Host, _: u64) {}
 }
 
 impl Rival for Gv5 {
@@ -53,16 +55,16 @@ impl Rival for Gv5 {
     const EXTENDS: bool = false;
 
     #[inline]
-    fn commit_time(clock: &Clock, _: u64) -> (u64, bool) {
-        (clock.now_after_fence() + 1, true)
+    fn commit_time(clock: &Clock, host: &impl Host, _: u64) -> (u64, bool) {
+        (clock.now_after_fence(host) + 1, true)
     }
 
     #[inline]
-    fn undo_time(clock: &Clock, _: u64) -> Option<u64> {
-        Some(clock.now_after_fence() + 1)
+    fn undo_time(clock: &Clock, host: &impl Host, _: u64) -> Option<u64> {
+        Some(clock.now_after_fence(host) + 1)
     }
 
-    fn met(clock: &Clock, time: u64) {
-        clock.advance_past(time - 1);
+    fn met(clock: &Clock, host: &impl Host, time: u64) {
+        clock.advance_past(host, time - 1);
     }
 }

@@ -44,10 +44,11 @@
 
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
+use crate::lines::{Note, Noted, Space, Spot};
 use crate::log::Lent;
 use crate::planted::Bug;
 use noonmark_core::sync::{AtomicU64, CachePadded, Ordering};
-use noonmark_core::{Readers, SlotId, Step, WaitFor};
+use noonmark_core::{Access, Host, Line, Readers, SlotId, Step, WaitFor};
 use std::cell::Cell;
 
 /// How many slots an indicator has room for.
@@ -184,38 +185,48 @@ impl Default for Shared {
     }
 }
 
+/// What a slot announces is about to be touched.
+#[inline(always)]
+fn touch_announced(host: &impl Host, slot: SlotId, access: Access) {
+    host.touch(|| Space::Announced.line(slot.index() as u64), access);
+}
+
 impl Shared {
-    fn of(&self, slot: SlotId) -> &AtomicU64 {
+    /// What a slot announces, which is about to be touched.
+    #[inline(always)]
+    fn of(&self, host: &impl Host, slot: SlotId, access: Access) -> &AtomicU64 {
+        touch_announced(host, slot, access);
         &self.announced[slot.index()]
     }
 
     /// *Sequentially consistent*: after the caller's own drawing.
-    fn look(&self, slot: SlotId) -> u64 {
-        self.of(slot).load(Ordering::SeqCst)
+    fn look(&self, host: &impl Host, slot: SlotId) -> u64 {
+        self.of(host, slot, Access::Read).load(Ordering::SeqCst)
     }
 
     /// The slot's number, drawn if it has none.
-    fn number(&self, slot: SlotId, in_silence: bool) -> u64 {
+    fn number(&self, host: &impl Host, slot: SlotId, in_silence: bool) -> u64 {
         // Relaxed: the slot's own.
-        let announced = self.of(slot).load(Ordering::Relaxed);
+        let announced = self.of(host, slot, Access::Read).load(Ordering::Relaxed);
         if announced != NONE {
             return announced >> 1;
         }
         if !in_silence {
-            self.of(slot).store(DRAWING, Ordering::SeqCst);
+            self.of(host, slot, Access::Write).store(DRAWING, Ordering::SeqCst);
         }
+        host.touch(|| Space::Clock.line(0), Access::ReadModifyWrite);
         let number = self.clock.fetch_add(1, Ordering::SeqCst);
-        self.of(slot).store(number << 1, Ordering::SeqCst);
+        self.of(host, slot, Access::Write).store(number << 1, Ordering::SeqCst);
         number
     }
 
     /// The slot's transaction is over.
     #[inline(always)]
-    fn forget(&self, slot: SlotId, mut wake: impl FnMut(WaitFor)) {
-        let announced = self.of(slot);
+    fn forget(&self, host: &impl Host, slot: SlotId, mut wake: impl FnMut(WaitFor)) {
+        let announced = self.of(host, slot, Access::Read);
         if announced.load(Ordering::Relaxed) != NONE {
             // Release: its locks were let go before.
-            if announced.swap(NONE, Ordering::Release) & AWAITED != 0 {
+            if self.of(host, slot, Access::ReadModifyWrite).swap(NONE, Ordering::Release) & AWAITED != 0 {
                 wake(WaitFor::release_of(announced));
             }
         }
@@ -269,9 +280,9 @@ enum Order {
     Unknown,
 }
 
-fn order(me: &Desk<TwoPlSf>, other: SlotId) -> Order {
-    let mine = me.shared().number(me.slot, me.has_planted(Bug::DrawInSilence));
-    match me.shared().look(other) {
+fn order<H: Host>(me: &Desk<TwoPlSf, H>, other: SlotId) -> Order {
+    let mine = me.shared().number(me.host(), me.slot, me.has_planted(Bug::DrawInSilence));
+    match me.shared().look(me.host(), other) {
         NONE => Order::MeFirst,
         DRAWING => Order::Unknown,
         his if his >> 1 < mine => Order::HeFirst(his),
@@ -280,7 +291,12 @@ fn order(me: &Desk<TwoPlSf>, other: SlotId) -> Order {
 }
 
 /// Makes way for one who is older: lets go of everything soon.
-fn make_way<R>(me: &Desk<TwoPlSf>, other: SlotId, his: u64, conflict: Conflict) -> Step<R, Conflict> {
+fn make_way<H: Host, R>(
+    me: &Desk<TwoPlSf, H>,
+    other: SlotId,
+    his: u64,
+    conflict: Conflict,
+) -> Step<R, Conflict> {
     me.local.makes_way_for.set(Some((other, his)));
     me.local.state.set(State::Doomed);
     Step::Abort(conflict)
@@ -299,16 +315,17 @@ impl Control for TwoPlSf {
     type Read = Read;
     type Held = Lent<Lock>;
 
-    fn may_begin(me: &Desk<Self>) -> Step<(), Conflict> {
+    fn may_begin<H: Host>(me: &Desk<Self, H>) -> Step<(), Conflict> {
         let Some((other, his)) = me.local.makes_way_for.get() else { return Step::Ready(()) };
-        let announced = me.shared().of(other);
-        let now = me.shared().look(other);
+        let now = me.shared().look(me.host(), other);
         // The marked and the unmarked are of one transaction; numbers do not come back.
         if now >> 1 != his >> 1 {
             me.local.makes_way_for.set(None);
             return Step::Ready(());
         }
+        let announced = &me.shared().announced[other.index()].0;
         if me.goes_to_sleep() && now & AWAITED == 0 {
+            touch_announced(me.host(), other, Access::ReadModifyWrite);
             // Relaxed, as `Lock::want`.
             let marked = announced.compare_exchange(now, now | AWAITED, Ordering::Relaxed, Ordering::Relaxed);
             if marked.is_err() {
@@ -323,25 +340,33 @@ impl Control for TwoPlSf {
     }
 
     #[inline(always)]
-    fn begin(me: &Desk<Self>, is_irrevocable: bool) {
+    fn begin<H: Host>(me: &Desk<Self, H>, is_irrevocable: bool) {
         if is_irrevocable {
             // It is never begun anew, so it has no number yet. Before its first lock, as if it had drawn.
-            me.shared().of(me.slot).store(0, Ordering::SeqCst);
+            me.shared().of(me.host(), me.slot, Access::Write).store(0, Ordering::SeqCst);
         }
     }
 
     #[inline(always)]
-    fn read_now<R: Copy>(me: &Desk<Self>, lock: &Lock, _: bool, load: impl Fn() -> R) -> Option<R> {
+    fn read_now<H: Host, R: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Lock, H>,
+        _: bool,
+        load: impl Fn() -> R,
+    ) -> Option<R> {
         let readers = lock.readers();
         if me.local.state.get() != State::Fine {
             return None;
         }
+        me.touch(lock.line(), Access::Read);
         if readers.contains(me.slot) {
             return Some(load());
         }
+        me.touch(lock.line(), Access::ReadModifyWrite);
         readers.enter(me.slot);
+        me.touch(lock.line(), Access::Read);
         let word = lock.look();
-        me.reads.push(Read { lock: lend(lock), version: word.version() });
+        me.log_read(lock, Read { lock: lend(&lock), version: word.version() });
         if word.is_free() || word.is_held_by(me.slot) {
             return Some(load());
         }
@@ -349,12 +374,18 @@ impl Control for TwoPlSf {
         None
     }
 
-    fn read_on<R: Copy>(me: &Desk<Self>, lock: &Lock, _: bool, load: impl Fn() -> R) -> Step<R, Conflict> {
+    fn read_on<H: Host, R: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Lock, H>,
+        _: bool,
+        load: impl Fn() -> R,
+    ) -> Step<R, Conflict> {
         wait_at_the_door(me, lock).map(|()| load())
     }
 
     #[inline]
-    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
+        me.touch(lock.line(), Access::Read);
         let seen = lock.own();
         if me.local.state.get() == State::Fine {
             if seen.is_held_by(me.slot) {
@@ -365,10 +396,12 @@ impl Control for TwoPlSf {
             }
             // Sequentially consistent: the writer's half of the Dekker pattern. It acquires what the last holder wrote.
             let taken = seen.taken_by(me.slot).0;
+            me.touch(lock.line(), Access::ReadModifyWrite);
             if lock.writer.compare_exchange(seen.0, taken, Ordering::SeqCst, Ordering::Relaxed).is_err() {
                 return Step::Busy(Conflict::WriteLocked);
             }
-            me.held.push(lend(lock));
+            me.log_held(lock, lend(&lock));
+            me.touch(lock.line(), Access::Read);
             if lock.readers().others(me.slot).next().is_none() || me.has_planted(Bug::SkipReaders) {
                 return Step::Ready(());
             }
@@ -378,34 +411,36 @@ impl Control for TwoPlSf {
     }
 
     #[inline(always)]
-    fn validate(_: &Desk<Self>) -> Result<(), Conflict> {
+    fn validate<H: Host>(_: &Desk<Self, H>) -> Result<(), Conflict> {
         Ok(())
     }
 
     #[inline]
-    fn release(me: &Desk<Self>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
+    fn release<H: Host>(me: &Desk<Self, H>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
         if me.local.state.replace(State::Fine) != State::Fine
             && let Some(lock) = me.held.last()
         {
             // It may have waited for readers there; nobody else has, as it is the holder.
-            lock.readers().clear_waiters();
+            clear_waiters(me, lock.line, &lock);
         }
         let has_changed = ending == Ending::Commit && !me.has_planted(Bug::CommitKeepsTime);
         for lock in me.held.iter() {
             let key = lock.key();
+            me.touch(lock.line, Access::ReadModifyWrite);
             if lock.release(has_changed) && !me.has_planted(Bug::SkipWakes) {
                 wake(key);
             }
         }
         for read in me.reads.iter() {
             let key = read.lock.key();
+            me.touch(read.line, Access::ReadModifyWrite);
             if read.lock.readers().leave(me.slot) {
                 wake(key);
             }
         }
         if !matches!(ending, Ending::Restart(_)) {
             me.local.makes_way_for.set(None);
-            me.shared().forget(me.slot, wake);
+            me.shared().forget(me.host(), me.slot, wake);
         }
     }
 
@@ -413,11 +448,13 @@ impl Control for TwoPlSf {
         read.lock.key()
     }
 
-    fn watch(_: &Desk<Self>, read: Read) -> bool {
+    fn watch<H: Host>(me: &Desk<Self, H>, read: Noted<Read, H>) -> bool {
+        me.touch(read.line, Access::Read);
         // Relaxed: see `super::lock_word::Lock::watch`.
         let mut seen = Word(read.lock.writer.load(Ordering::Relaxed));
         while seen.is_free() && seen.version() == read.version {
             let marked = Word(seen.0 | WATCHED);
+            me.touch(read.line, Access::ReadModifyWrite);
             match read.lock.writer.compare_exchange(seen.0, marked.0, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 // Another's mark is no change.
@@ -433,50 +470,69 @@ impl Control for TwoPlSf {
     }
 }
 
+/// Marks the word as wanted: see [`Lock::want`].
+fn want<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>, seen: Word) -> bool {
+    me.touch(lock.line(), Access::ReadModifyWrite);
+    lock.want(seen)
+}
+
+/// The holder takes back that he waits for readers. (Told as a change, though it is one only if he has slept.)
+fn clear_waiters<H: Host>(me: &Desk<TwoPlSf, H>, line: Note<H, Line>, lock: &Lock) {
+    me.touch(line, Access::ReadModifyWrite);
+    lock.readers().clear_waiters();
+}
+
 /// Entered, but somebody writes.
 #[cold]
-fn wait_at_the_door(me: &Desk<TwoPlSf>, lock: &Lock) -> Step<(), Conflict> {
+fn wait_at_the_door<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
     if me.local.state.get() == State::Doomed {
         return Step::Abort(Conflict::ReadLocked);
     }
+    me.touch(lock.line(), Access::Read);
     let word = lock.look();
     let Some(holder) = word.holder().filter(|_| !me.has_planted(Bug::SkipPostValidation)) else {
         me.local.state.set(State::Fine);
         // The version that was logged was that of before the write.
-        if let Some(Read { lock, .. }) = me.reads.pop() {
-            me.reads.push(Read { lock, version: word.version() });
+        if let Some(read) = me.reads.pop() {
+            me.log_read(lock, Read { version: word.version(), ..read.entry });
         }
         return Step::Ready(());
     };
     match order(me, holder) {
         Order::Unknown => Step::Busy(Conflict::ReadLocked),
         Order::HeFirst(his) => make_way(me, holder, his, Conflict::ReadLocked),
-        Order::MeFirst if me.goes_to_sleep() && !lock.want(word) => Step::Busy(Conflict::ReadLocked),
+        Order::MeFirst if me.goes_to_sleep() && !want(me, lock, word) => Step::Busy(Conflict::ReadLocked),
         Order::MeFirst => Step::Wait(lock.key(), Conflict::ReadLocked),
     }
 }
 
 /// Somebody else writes.
 #[cold]
-fn wait_for_the_writer(me: &Desk<TwoPlSf>, lock: &Lock, word: Word) -> Step<(), Conflict> {
+fn wait_for_the_writer<H: Host>(
+    me: &Desk<TwoPlSf, H>,
+    lock: Spot<'_, Lock, H>,
+    word: Word,
+) -> Step<(), Conflict> {
     let Some(holder) = word.holder() else { return Step::Busy(Conflict::WriteLocked) };
     match order(me, holder) {
         Order::Unknown => Step::Busy(Conflict::WriteLocked),
         Order::HeFirst(his) => make_way(me, holder, his, Conflict::WriteLocked),
-        Order::MeFirst if me.goes_to_sleep() && !lock.want(word) => Step::Busy(Conflict::WriteLocked),
+        Order::MeFirst if me.goes_to_sleep() && !want(me, lock, word) => Step::Busy(Conflict::WriteLocked),
         Order::MeFirst => Step::Wait(lock.key(), Conflict::WriteLocked),
     }
 }
 
 /// The word is taken, but some still read.
 #[cold]
-fn wait_for_the_readers(me: &Desk<TwoPlSf>, lock: &Lock) -> Step<(), Conflict> {
+fn wait_for_the_readers<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
     if me.local.state.get() == State::Doomed {
         return Step::Abort(Conflict::WriteLocked);
     }
     if me.goes_to_sleep() {
+        me.touch(lock.line(), Access::ReadModifyWrite);
         lock.readers().mark_waiters();
     }
+    me.touch(lock.line(), Access::Read);
     let mut is_unknown = false;
     let mut is_alone = true;
     for reader in lock.readers().others(me.slot) {
@@ -489,7 +545,7 @@ fn wait_for_the_readers(me: &Desk<TwoPlSf>, lock: &Lock) -> Step<(), Conflict> {
     }
     if is_alone {
         me.local.state.set(State::Fine);
-        lock.readers().clear_waiters();
+        clear_waiters(me, lock.line(), &lock);
         Step::Ready(())
     } else if is_unknown {
         Step::Busy(Conflict::WriteLocked)

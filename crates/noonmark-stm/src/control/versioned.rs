@@ -24,10 +24,11 @@ use super::clock::Clock;
 use super::lock_word::{Held, Limit, Lock, LockWord, Mark};
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
+use crate::lines::{Noted, Spot};
 use crate::log::Lent;
 use crate::planted::Bug;
 use noonmark_core::sync::{Ordering, fence};
-use noonmark_core::{SlotId, Step, WaitFor};
+use noonmark_core::{Access, Host, SlotId, Step, WaitFor};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -42,14 +43,14 @@ pub trait Rival: Send + Sync + 'static {
 
     /// All is locked and written: the time of the commit, after `began`; and whether what was read must be validated. A
     /// sequentially consistent fence has been passed.
-    fn commit_time(clock: &Clock, began: u64) -> (u64, bool);
+    fn commit_time(clock: &Clock, host: &impl Host, began: u64) -> (u64, bool);
 
     /// All is undone: the time to leave with all locks, of which the newest had this one before; `None`: each with the time
     /// after the one that it had. Asked once for all of them. A sequentially consistent fence has been passed.
-    fn undo_time(clock: &Clock, newest: u64) -> Option<u64>;
+    fn undo_time(clock: &Clock, host: &impl Host, newest: u64) -> Option<u64>;
 
     /// An attempt ends because it met this time, which is after its own.
-    fn met(clock: &Clock, time: u64);
+    fn met(clock: &Clock, host: &impl Host, time: u64);
 }
 
 /// A rival's control.
@@ -77,15 +78,15 @@ fn lend(lock: &Lock) -> Lent<Lock> {
 
 impl<R: Rival> Versioned<R> {
     #[inline(always)]
-    fn log_read(me: &Desk<Self>, lock: &Lock) {
-        let lent = lend(lock);
-        if me.reads.last() != Some(lent) {
-            me.reads.push(lent);
+    fn log_read<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Lock, H>) {
+        let lent = lend(&lock);
+        if me.reads.last().is_none_or(|last| last.entry != lent) {
+            me.log_read(lock, lent);
         }
     }
 
     #[cold]
-    fn conflict(me: &Desk<Self>, word: LockWord, locked: Conflict, newer: Conflict) -> Conflict {
+    fn conflict<H: Host>(me: &Desk<Self, H>, word: LockWord, locked: Conflict, newer: Conflict) -> Conflict {
         if word.is_written() {
             locked
         } else {
@@ -95,9 +96,10 @@ impl<R: Rival> Versioned<R> {
     }
 
     /// What was read has not changed, if that can be told. Nobody else has it, and it is no newer than the attempt.
-    fn is_unchanged(me: &Desk<Self>) -> Result<(), LockWord> {
+    fn is_unchanged<H: Host>(me: &Desk<Self, H>) -> Result<(), LockWord> {
         let limit = me.local.limit.get();
         for lock in me.reads.iter() {
+            me.touch(lock.line, Access::Read);
             let word = lock.load_after_fence();
             // What this attempt has locked was no newer when it did.
             if !(word.is_older_than(limit) || word.is_written_by(me.slot)) {
@@ -109,12 +111,12 @@ impl<R: Rival> Versioned<R> {
 
     /// Moves the attempt's time on to the clock's, if nothing that it has read has changed (LSA's extension).
     #[cold]
-    fn extend(me: &Desk<Self>, tracked: bool) -> bool {
+    fn extend<H: Host>(me: &Desk<Self, H>, tracked: bool) -> bool {
         // A transaction that logs nothing cannot tell what it has read.
         if !R::EXTENDS || !tracked {
             return false;
         }
-        let now = me.shared().now();
+        let now = me.shared().now(me.host());
         // As when an attempt begins: between the look at the clock and what is read from now on.
         fence(Ordering::SeqCst);
         let is_unchanged = Self::is_unchanged(me).is_ok();
@@ -141,15 +143,26 @@ impl<R: Rival> Control for Versioned<R> {
     }
 
     #[inline(always)]
-    fn begin(me: &Desk<Self>, _: bool) {
-        me.local.limit.set(Limit::before(me.shared().now() + 1));
+    fn begin<H: Host>(me: &Desk<Self, H>, _: bool) {
+        me.local.limit.set(Limit::before(me.shared().now(me.host()) + 1));
         me.local.met.set(0);
     }
 
     #[inline(always)]
-    fn read_now<T: Copy>(me: &Desk<Self>, lock: &Lock, tracked: bool, load: impl Fn() -> T) -> Option<T> {
-        let first = if R::LOOKS_FIRST { Some(lock.load()) } else { None };
+    fn read_now<H: Host, T: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Lock, H>,
+        tracked: bool,
+        load: impl Fn() -> T,
+    ) -> Option<T> {
+        let first = if R::LOOKS_FIRST {
+            me.touch(lock.line(), Access::Read);
+            Some(lock.load())
+        } else {
+            None
+        };
         let copy = load();
+        me.touch(lock.line(), Access::Read);
         // The copy comes before the look at the word.
         fence(Ordering::Acquire);
         let word = lock.load_after_fence();
@@ -162,15 +175,17 @@ impl<R: Rival> Control for Versioned<R> {
         None
     }
 
-    fn read_on<T: Copy>(
-        me: &Desk<Self>,
-        lock: &Lock,
+    fn read_on<H: Host, T: Copy>(
+        me: &Desk<Self, H>,
+        lock: Spot<'_, Lock, H>,
         tracked: bool,
         load: impl Fn() -> T,
     ) -> Step<T, Conflict> {
         loop {
+            me.touch(lock.line(), Access::Read);
             let first = lock.load();
             let copy = load();
+            me.touch(lock.line(), Access::Read);
             fence(Ordering::Acquire);
             let word = lock.load_after_fence();
             let is_good = word.is_written_by(me.slot)
@@ -192,7 +207,8 @@ impl<R: Rival> Control for Versioned<R> {
     }
 
     #[inline]
-    fn write_on(me: &Desk<Self>, lock: &Lock) -> Step<(), Conflict> {
+    fn write_on<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
+        me.touch(lock.line(), Access::Read);
         let seen = lock.load();
         if seen.is_written_by(me.slot) {
             return Step::Ready(());
@@ -203,9 +219,10 @@ impl<R: Rival> Control for Versioned<R> {
                 return Step::Abort(conflict);
             }
         }
-        match lock.try_lock(lend(lock), seen, me.slot, true) {
+        me.touch(lock.line(), Access::ReadModifyWrite);
+        match lock.try_lock(lend(&lock), seen, me.slot, true) {
             Some(held) => {
-                me.held.push(held);
+                me.log_held(lock, held);
                 Step::Ready(())
             }
             None => Step::Abort(Conflict::WriteLocked),
@@ -213,13 +230,13 @@ impl<R: Rival> Control for Versioned<R> {
     }
 
     #[inline]
-    fn validate(me: &Desk<Self>) -> Result<(), Conflict> {
+    fn validate<H: Host>(me: &Desk<Self, H>) -> Result<(), Conflict> {
         if me.held.is_empty() {
             return Ok(());
         }
         // Between the locks and what is validated, and between the values and the clock.
         fence(Ordering::SeqCst);
-        let (time, must_validate) = R::commit_time(me.shared(), me.local.limit.get().time() - 1);
+        let (time, must_validate) = R::commit_time(me.shared(), me.host(), me.local.limit.get().time() - 1);
         me.local.commit_time.set(time);
         if must_validate && !me.has_planted(Bug::SkipValidation) {
             Self::is_unchanged(me)
@@ -229,25 +246,26 @@ impl<R: Rival> Control for Versioned<R> {
     }
 
     #[inline]
-    fn release(me: &Desk<Self>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
+    fn release<H: Host>(me: &Desk<Self, H>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
         let is_undone = ending != Ending::Commit;
         let mut time_of_all = Some(me.local.commit_time.get());
         if is_undone && !me.held.is_empty() {
             fence(Ordering::SeqCst);
             let newest = me.held.iter().map(|held| held.before.time()).max();
-            time_of_all = R::undo_time(me.shared(), newest.unwrap_or(0));
+            time_of_all = R::undo_time(me.shared(), me.host(), newest.unwrap_or(0));
         }
         let keeps_time = me.has_planted(if is_undone { Bug::UndoKeepsTime } else { Bug::CommitKeepsTime });
         for held in me.held.iter() {
             let before = held.before.time();
             let time = if keeps_time { before } else { time_of_all.unwrap_or(before + 1) };
-            Lock::release(held, time, me.slot, false, Mark::of(ending));
+            me.touch(held.line, Access::Write);
+            Lock::release(held.entry, time, me.slot, false, Mark::of(ending));
             if held.before.is_watched() && !is_undone && !me.has_planted(Bug::SkipWakes) {
                 wake(held.lock.as_awaited());
             }
         }
         if matches!(ending, Ending::Restart(_)) && me.local.met.get() > 0 {
-            R::met(me.shared(), me.local.met.get());
+            R::met(me.shared(), me.host(), me.local.met.get());
         }
     }
 
@@ -255,14 +273,16 @@ impl<R: Rival> Control for Versioned<R> {
         read.as_awaited()
     }
 
-    fn watch(me: &Desk<Self>, read: Lent<Lock>) -> bool {
+    fn watch<H: Host>(me: &Desk<Self, H>, read: Noted<Lent<Lock>, H>) -> bool {
         loop {
+            me.touch(read.line, Access::Read);
             let seen = read.load();
             // What the attempt had locked itself was unchanged when it was undone, and has a new time since.
             if !(seen.is_older_than(me.local.limit.get()) || seen.is_left_by(me.slot)) {
                 return false;
             }
             // What came between may be another's mark, and no change.
+            me.touch(read.line, Access::ReadModifyWrite);
             if read.watch(seen) {
                 return true;
             }
@@ -270,7 +290,7 @@ impl<R: Rival> Control for Versioned<R> {
     }
 
     fn time(shared: &Clock) -> u64 {
-        shared.now()
+        shared.time()
     }
 }
 

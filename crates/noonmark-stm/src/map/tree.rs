@@ -355,6 +355,7 @@ impl<K: Key + Ord, V: Value, B: Balance, W: World> Structure for Tree<K, V, B, W
         &node.value
     }
 
+    #[inline]
     fn put_in<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,
@@ -375,6 +376,7 @@ impl<K: Key + Ord, V: Value, B: Balance, W: World> Structure for Tree<K, V, B, W
         B::link(self.pen(tx), path, node)
     }
 
+    #[inline]
     fn take_out<'tx, X: Writes<'tx, W>>(
         &'tx self,
         tx: X,

@@ -439,6 +439,8 @@ pub fn told(setup: &Setup, before: &Model, txns: &[Txn], after: &Model) -> Strin
 pub struct Alone(AtomicU64);
 
 impl Host for Alone {
+    type Label = noonmark_core::Unlabelled;
+
     fn now_ns(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }

@@ -14,9 +14,10 @@
 
 use super::{Conflict, Control, Ending};
 use crate::desk::{Common, Desk};
+use crate::lines::Spot;
 use crate::planted::Bug;
-use noonmark_core::sync::{AtomicU64, CachePadded, Ordering};
-use noonmark_core::{Epochs, SlotId, Step};
+use noonmark_core::sync::{AtomicU64, Ordering};
+use noonmark_core::{Epochs, SlotId, Step, Threads};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -123,12 +124,10 @@ struct Stage<'a, C: Control> {
 
 impl<'a, C: Control> Stage<'a, C> {
     fn new(play: &'a Play, choices: Vec<(usize, usize)>) -> Self {
-        let common = Arc::new(Common {
-            shared: CachePadded(Default::default()),
-            table: Box::new([]),
-            #[cfg(feature = "planted-bugs")]
-            bug: play.bug,
-        });
+        let common = Common::new(Threads::default(), 0);
+        #[cfg(feature = "planted-bugs")]
+        let common = common.plant(play.bug);
+        let common = Arc::new(common);
         let threads = (0..play.threads.len())
             .map(|index| Thread {
                 // From 1 on: slot 0 is also what stands in the lock of what nobody has written.
@@ -230,9 +229,9 @@ impl<'a, C: Control> Stage<'a, C> {
         } else if let Some(&op) = script.ops.get(at - 1) {
             let answer = match op {
                 Op::Read(var) => self.read(index, var, script.kind != Kind::View),
-                Op::Write(var) => C::write(&thread.desk, &self.locks[self.play.locks[var]]).map(|()| {
+                Op::Write(var) => C::write(&thread.desk, self.lock(var)).map(|()| {
                     let value = self.next_value.replace(self.next_value.get() + 1);
-                    thread.desk.store::<u64>(&self.cells[var], value);
+                    thread.desk.store::<u64>(self.lock(var), &self.cells[var], value);
                     value
                 }),
             };
@@ -255,9 +254,13 @@ impl<'a, C: Control> Stage<'a, C> {
         }
     }
 
+    fn lock(&self, var: usize) -> Spot<'_, C::Lock, Threads> {
+        Spot::of(&self.locks[self.play.locks[var]])
+    }
+
     fn read(&self, index: usize, var: usize, tracked: bool) -> Step<u64, Conflict> {
         let thread = &self.threads[index];
-        C::read(&thread.desk, &self.locks[self.play.locks[var]], tracked, || {
+        C::read(&thread.desk, self.lock(var), tracked, || {
             if self.play.before_copies {
                 self.amidst(thread);
             }
