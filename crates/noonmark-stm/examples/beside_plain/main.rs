@@ -39,7 +39,7 @@ const USAGE: &str = "usage: beside_plain <ravl | hash | fixed> \
     <stm | session | plain | roomy | pinned | beside> <lookup | change | churn-PERCENT> <operations> <keys>";
 
 /// How often each of two takes its turn.
-const TURNS: usize = 9;
+const TURNS: usize = 7;
 /// How many requests are drawn, and then made again and again.
 const REQUESTS: usize = 1 << 20;
 
@@ -130,25 +130,27 @@ impl Plan {
 trait Subject {
     /// Tells whether the key was not there.
     fn insert(&mut self, key: u64) -> bool;
-    fn lookup(&mut self, key: u64) -> bool;
+    /// Answers the value. (Asked only whether there is one, the compiler puts the answer into the loop of the plain tree, where it makes
+    /// each step take twice as long.)
+    fn lookup(&mut self, key: u64) -> Option<u64>;
     fn remove(&mut self, key: u64) -> bool;
 
     /// Does what is planned; answers how many nanoseconds each operation took.
     fn run(&mut self, plan: &Plan) -> f64 {
         let host = Threads::default();
         let begin_ns = host.now_ns();
-        let (mut done, mut left) = (0, plan.operations);
+        let (mut done, mut left) = (0_u64, plan.operations);
         while left > 0 {
             let requests = &plan.requests[..left.min(REQUESTS)];
             left -= requests.len();
             for request in requests {
                 let key = request.key();
-                done += u64::from(match request.kind() {
-                    Kind::Lookup => self.lookup(key),
-                    Kind::Insert => self.insert(key),
-                    Kind::Remove => self.remove(key),
-                    Kind::Change => self.remove(key) && self.insert(key),
-                });
+                done ^= match request.kind() {
+                    Kind::Lookup => self.lookup(key).unwrap_or(0),
+                    Kind::Insert => u64::from(self.insert(key)),
+                    Kind::Remove => u64::from(self.remove(key)),
+                    Kind::Change => u64::from(self.remove(key) && self.insert(key)),
+                };
             }
         }
         black_box(done);
@@ -164,8 +166,8 @@ impl<S: Structure<Key = u64, Value = u64, World = Here> + Look<u64>> Subject for
         self.1.atomically(|tx| self.0.insert_if_absent(tx, key, key)).is_none()
     }
     #[inline(never)]
-    fn lookup(&mut self, key: u64) -> bool {
-        self.1.view(|tx| self.0.get(tx, &key)).is_some()
+    fn lookup(&mut self, key: u64) -> Option<u64> {
+        self.1.view(|tx| self.0.get(tx, &key))
     }
     #[inline(never)]
     fn remove(&mut self, key: u64) -> bool {
@@ -181,8 +183,8 @@ impl<S: Structure<Key = u64, Value = u64, World = Here> + Look<u64>> Subject for
         Here::atomically(|tx| self.0.insert_if_absent(tx, key, key)).is_none()
     }
     #[inline(never)]
-    fn lookup(&mut self, key: u64) -> bool {
-        Here::view(|tx| self.0.get(tx, &key)).is_some()
+    fn lookup(&mut self, key: u64) -> Option<u64> {
+        Here::view(|tx| self.0.get(tx, &key))
     }
     #[inline(never)]
     fn remove(&mut self, key: u64) -> bool {
@@ -198,8 +200,8 @@ impl<P: Plain> Subject for InPlain<P> {
         self.0.insert_if_absent(key, key)
     }
     #[inline(never)]
-    fn lookup(&mut self, key: u64) -> bool {
-        self.0.get(key).is_some()
+    fn lookup(&mut self, key: u64) -> Option<u64> {
+        self.0.get(key)
     }
     #[inline(never)]
     fn remove(&mut self, key: u64) -> bool {

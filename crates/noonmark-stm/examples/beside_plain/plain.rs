@@ -16,14 +16,15 @@ pub trait Plain {
 
 type Link<N> = Option<NonNull<N>>;
 
+/// What a lookup needs comes first: what lies in a second line of the cache is asked for when the first has come, as late as the next node.
 #[derive(Default)]
 #[repr(C)]
 struct TreeNode<L> {
     _lock: L,
     key: u64,
+    children: [Link<TreeNode<L>>; 2],
     value: u64,
     rank: i64,
-    children: [Link<TreeNode<L>>; 2],
 }
 
 /// A relaxed AVL tree.
