@@ -197,13 +197,13 @@ impl<'tx, N: Branching, X: Writes<'tx, N::World>> Pen<'tx, N, X> {
 #[doc(hidden)]
 pub struct Path<'tx, N: Branching> {
     near: [Option<Ref<'tx, N>>; PATH_NEAR],
-    /// On which side it goes on from each of those.
-    near_sides: [Side; PATH_NEAR],
+    /// On which side it goes on from each of those, a bit for each: 0 for left. Others are 0.
+    near_sides: u32,
     far: Vec<Turn<'tx, N>>,
     len: usize,
 }
 
-const PATH_NEAR: usize = 32;
+const PATH_NEAR: usize = u32::BITS as usize;
 
 impl<N: Branching> std::fmt::Debug for Path<'_, N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -214,7 +214,7 @@ impl<N: Branching> std::fmt::Debug for Path<'_, N> {
 impl<N: Branching> Default for Path<'_, N> {
     #[inline(always)]
     fn default() -> Self {
-        Path { near: [None; PATH_NEAR], near_sides: [Side::Left; PATH_NEAR], far: Vec::new(), len: 0 }
+        Path { near: [None; PATH_NEAR], near_sides: 0, far: Vec::new(), len: 0 }
     }
 }
 
@@ -230,20 +230,22 @@ impl<'tx, N: Branching> Path<'tx, N> {
             return None;
         }
         match self.near.get(index) {
-            Some(node) => node.map(|node| (node, self.near_sides[index])),
+            Some(node) => node.map(|node| (node, Side::right_if(self.near_sides >> index & 1 != 0))),
             None => self.far.get(index - PATH_NEAR).copied(),
         }
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, node: Ref<'tx, N>, side: Side) {
-        if self.len < PATH_NEAR {
-            self.near[self.len] = Some(node);
-            self.near_sides[self.len] = side;
-        } else {
-            self.far.push((node, side));
-        }
-        self.len += 1;
+        let mut steps = Steps::of(self);
+        steps.push(node, side);
+        steps.end();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_far(&mut self, node: Ref<'tx, N>, side: Side) {
+        self.far.push((node, side));
     }
 
     /// Puts another node in the place of one, which goes on on the same side.
@@ -265,7 +267,41 @@ impl<'tx, N: Branching> Path<'tx, N> {
         let last = self.last()?;
         self.len -= 1;
         self.far.truncate(self.len.saturating_sub(PATH_NEAR));
+        if self.len < PATH_NEAR {
+            self.near_sides &= !(1 << self.len);
+        }
         Some(last)
+    }
+}
+
+/// A path while it grows: what each step changes is kept in registers, and each step is one store to memory.
+struct Steps<'a, 'tx, N: Branching> {
+    path: &'a mut Path<'tx, N>,
+    sides: u32,
+    len: usize,
+}
+
+impl<'a, 'tx, N: Branching> Steps<'a, 'tx, N> {
+    #[inline(always)]
+    fn of(path: &'a mut Path<'tx, N>) -> Self {
+        Steps { sides: path.near_sides, len: path.len, path }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, node: Ref<'tx, N>, side: Side) {
+        match self.path.near.get_mut(self.len) {
+            Some(near) => {
+                *near = Some(node);
+                self.sides |= (side as u32) << self.len;
+            }
+            None => self.path.push_far(node, side),
+        }
+        self.len += 1;
+    }
+
+    #[inline(always)]
+    fn end(self) {
+        (self.path.near_sides, self.path.len) = (self.sides, self.len);
     }
 }
 
@@ -448,15 +484,17 @@ where
     ) -> Answer<Option<NodeOf<'tx, Self>>> {
         let pen = self.pen(tx);
         let mut at = pen.follow(None)?;
+        let mut steps = Steps::of(path);
         while let Some(node) = at {
             let order = key.cmp(node.key.borrow());
             if order == Ordering::Equal {
                 break;
             }
             let side = Side::right_if(order == Ordering::Greater);
-            path.push(node, side);
+            steps.push(node, side);
             at = pen.child(node, side)?;
         }
+        steps.end();
         Ok(at)
     }
 }
