@@ -1,40 +1,52 @@
 //! The structures of the maps, for one thread: the same nodes without locks, the same algorithms without transactions.
+//!
+//! Two things that transactions cannot do without can be added: room for the locks (`L`, a word that nobody looks at), and, by [`Pinned`],
+//! the fence of each transaction.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// What is compared.
 pub trait Plain {
-    fn get(&self, key: u64) -> Option<u64>;
-    fn insert(&mut self, key: u64, value: u64) -> Option<u64>;
+    fn get(&mut self, key: u64) -> Option<u64>;
+    /// Tells whether there was none.
+    fn insert_if_absent(&mut self, key: u64, value: u64) -> bool;
     fn remove(&mut self, key: u64) -> Option<u64>;
 }
 
 type Link<N> = Option<NonNull<N>>;
 
-struct TreeNode {
+/// What a lookup needs comes first: what lies in a second line of the cache is asked for when the first has come, as late as the next node.
+#[derive(Default)]
+#[repr(C)]
+struct TreeNode<L> {
+    _lock: L,
     key: u64,
+    children: [Link<TreeNode<L>>; 2],
     value: u64,
     rank: i64,
-    children: [Link<TreeNode>; 2],
 }
 
 /// A relaxed AVL tree.
 #[derive(Default)]
-pub struct PlainRavl {
+pub struct PlainRavl<L> {
     /// **Invariant**: leads to nodes that are this tree's, each by one link.
-    root: Link<TreeNode>,
+    root: Link<TreeNode<L>>,
+    /// Room for the path of the operation under way: nodes, and on which side each goes on.
+    path: Vec<(NonNull<TreeNode<L>>, usize)>,
 }
 
 /// # Safety
 /// The link leads to a node of the tree that the caller holds.
-unsafe fn rank(link: Link<TreeNode>) -> i64 {
+unsafe fn rank<L>(link: Link<TreeNode<L>>) -> i64 {
     // SAFETY: promised by the caller.
     link.map_or(-1, |node| unsafe { node.as_ref() }.rank)
 }
 
-impl PlainRavl {
-    /// The path to a key, or to where it would be: nodes, and on which side each goes on.
-    fn find(&self, key: u64, path: &mut Vec<(NonNull<TreeNode>, usize)>) -> Link<TreeNode> {
+impl<L> PlainRavl<L> {
+    /// Makes the path that to a key, or to where it would be; answers what is there.
+    fn find(&mut self, key: u64) -> Link<TreeNode<L>> {
+        self.path.clear();
         let mut at = self.root;
         while let Some(node) = at {
             // SAFETY: a node of this tree.
@@ -43,14 +55,15 @@ impl PlainRavl {
                 break;
             }
             let side = usize::from(key > node_ref.key);
-            path.push((node, side));
+            self.path.push((node, side));
             at = node_ref.children[side];
         }
         at
     }
 
-    fn set_link(&mut self, at: Option<&(NonNull<TreeNode>, usize)>, to: Link<TreeNode>) {
-        match at {
+    /// Makes the last step of the path lead elsewhere.
+    fn lead(&mut self, to: Link<TreeNode<L>>) {
+        match self.path.last() {
             // SAFETY: a node of this tree, which is borrowed alone.
             Some(&(mut node, side)) => unsafe { node.as_mut() }.children[side] = to,
             None => self.root = to,
@@ -58,8 +71,8 @@ impl PlainRavl {
     }
 }
 
-impl Plain for PlainRavl {
-    fn get(&self, key: u64) -> Option<u64> {
+impl<L: Default> Plain for PlainRavl<L> {
+    fn get(&mut self, key: u64) -> Option<u64> {
         let mut at = self.root;
         while let Some(node) = at {
             // SAFETY: a node of this tree.
@@ -72,19 +85,17 @@ impl Plain for PlainRavl {
         None
     }
 
-    fn insert(&mut self, key: u64, value: u64) -> Option<u64> {
-        let mut path = Vec::with_capacity(64);
-        if let Some(mut node) = self.find(key, &mut path) {
-            // SAFETY: a node of this tree.
-            return Some(std::mem::replace(&mut unsafe { node.as_mut() }.value, value));
+    fn insert_if_absent(&mut self, key: u64, value: u64) -> bool {
+        if self.find(key).is_some() {
+            return false;
         }
-        let leaf = Box::new(TreeNode { key, value, rank: 0, children: [None; 2] });
+        let leaf = Box::new(TreeNode { key, value, ..Default::default() });
         let mut node = NonNull::from(Box::leak(leaf));
-        self.set_link(path.last(), Some(node));
+        self.lead(Some(node));
         let mut node_rank = 0;
         // SAFETY: all are nodes of this tree, and no two of these are the same.
         unsafe {
-            while let Some((mut parent, side)) = path.pop() {
+            while let Some((mut parent, side)) = self.path.pop() {
                 let other = 1 - side;
                 if parent.as_ref().rank != node_rank {
                     break;
@@ -112,16 +123,15 @@ impl Plain for PlainRavl {
                     }
                 };
                 parent.as_mut().rank = node_rank - 1;
-                self.set_link(path.last(), Some(top));
+                self.lead(Some(top));
                 break;
             }
         }
-        None
+        true
     }
 
     fn remove(&mut self, key: u64) -> Option<u64> {
-        let mut path = Vec::with_capacity(64);
-        let node = self.find(key, &mut path)?;
+        let node = self.find(key)?;
         // SAFETY: all are nodes of this tree. The node is made of a box, and no link leads to it any more when that is
         // dropped.
         unsafe {
@@ -142,13 +152,13 @@ impl Plain for PlainRavl {
                 }
                 [only, None] | [None, only] => only,
             };
-            self.set_link(path.last(), replacement);
+            self.lead(replacement);
             Some(Box::from_raw(node.as_ptr()).value)
         }
     }
 }
 
-impl Drop for PlainRavl {
+impl<L> Drop for PlainRavl<L> {
     fn drop(&mut self) {
         let mut left: Vec<_> = self.root.into_iter().collect();
         while let Some(node) = left.pop() {
@@ -159,21 +169,30 @@ impl Drop for PlainRavl {
     }
 }
 
-struct ChainNode {
+#[repr(C)]
+struct ChainNode<L> {
+    _lock: L,
     key: u64,
     value: u64,
-    next: Option<Box<ChainNode>>,
+    next: Option<Box<ChainNode<L>>>,
+}
+
+#[derive(Default)]
+#[repr(C)]
+struct Bucket<L> {
+    _lock: L,
+    first: Option<Box<ChainNode<L>>>,
 }
 
 /// Chains in a fixed number of buckets.
-pub struct PlainHash {
-    buckets: Vec<Option<Box<ChainNode>>>,
+pub struct PlainHash<L> {
+    buckets: Vec<Bucket<L>>,
 }
 
-impl PlainHash {
+impl<L: Default> PlainHash<L> {
     /// The number is a power of two.
     pub fn new(buckets: usize) -> Self {
-        PlainHash { buckets: (0..buckets).map(|_| None).collect() }
+        PlainHash { buckets: (0..buckets).map(|_| Bucket::default()).collect() }
     }
 
     /// The same hash as the transactional map's.
@@ -184,9 +203,9 @@ impl PlainHash {
     }
 }
 
-impl Plain for PlainHash {
-    fn get(&self, key: u64) -> Option<u64> {
-        let mut at = &self.buckets[self.bucket(key)];
+impl<L: Default> Plain for PlainHash<L> {
+    fn get(&mut self, key: u64) -> Option<u64> {
+        let mut at = &self.buckets[self.bucket(key)].first;
         while let Some(node) = at {
             if node.key == key {
                 return Some(node.value);
@@ -196,28 +215,57 @@ impl Plain for PlainHash {
         None
     }
 
-    fn insert(&mut self, key: u64, value: u64) -> Option<u64> {
-        let bucket = self.bucket(key);
-        let mut at = self.buckets[bucket].as_mut();
-        while let Some(node) = at {
-            if node.key == key {
-                return Some(std::mem::replace(&mut node.value, value));
-            }
-            at = node.next.as_mut();
+    fn insert_if_absent(&mut self, key: u64, value: u64) -> bool {
+        if self.get(key).is_some() {
+            return false;
         }
-        let next = self.buckets[bucket].take();
-        self.buckets[bucket] = Some(Box::new(ChainNode { key, value, next }));
-        None
+        let bucket = self.bucket(key);
+        let next = self.buckets[bucket].first.take();
+        self.buckets[bucket].first = Some(Box::new(ChainNode { _lock: L::default(), key, value, next }));
+        true
     }
 
     fn remove(&mut self, key: u64) -> Option<u64> {
         let bucket = self.bucket(key);
-        let mut at = &mut self.buckets[bucket];
+        let mut at = &mut self.buckets[bucket].first;
         while at.as_ref().is_some_and(|node| node.key != key) {
             at = &mut at.as_mut()?.next;
         }
         let node = at.take()?;
         *at = node.next;
         Some(node.value)
+    }
+}
+
+/// A plain structure each of whose operations tells others that it is under way, as a transaction is pinned to an epoch.
+pub struct Pinned<P>(pub P, AtomicU64);
+
+impl<P> Pinned<P> {
+    pub fn new(plain: P) -> Self {
+        Pinned(plain, AtomicU64::new(0))
+    }
+
+    #[inline(always)]
+    fn pinned<T>(&mut self, operation: impl FnOnce(&mut P) -> T) -> T {
+        // The orderings are those of `noonmark_core::Epochs`; here nobody looks.
+        self.1.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let answer = operation(&mut self.0);
+        self.1.store(0, Ordering::Release);
+        answer
+    }
+}
+
+impl<P: Plain> Plain for Pinned<P> {
+    fn get(&mut self, key: u64) -> Option<u64> {
+        self.pinned(|plain| plain.get(key))
+    }
+
+    fn insert_if_absent(&mut self, key: u64, value: u64) -> bool {
+        self.pinned(|plain| plain.insert_if_absent(key, value))
+    }
+
+    fn remove(&mut self, key: u64) -> Option<u64> {
+        self.pinned(|plain| plain.remove(key))
     }
 }

@@ -154,7 +154,8 @@ impl<V: Variant> Control for V {
         let word = lock.load_after_fence();
         // What this slot has left last is its own to read, however new: mostly it wrote it in the transaction before.
         let is_held = || tracked && word.is_held_as(me.local.own.get());
-        if word.is_older_than(me.local.limit.get()) || word.is_as(me.local.own.get()) || is_held() {
+        // (Both are looked at, as one branch: of data that this slot changes now and then, which of them holds cannot be guessed.)
+        if word.is_older_than(me.local.limit.get()) | word.is_as(me.local.own.get()) || is_held() {
             if tracked {
                 log_read(me, lock);
             }

@@ -62,6 +62,7 @@ pub trait Balance: Sealed + Sized + Send + Sync + 'static {
         X: Reads<'tx, N::World>;
 }
 
+/// As a number it is the link's place in its node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[doc(hidden)]
 pub enum Side {
@@ -70,6 +71,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// Where the key goes on that is looked for, from a node with another one.
+    ///
+    /// By arithmetic and not by a branch, which would be guessed wrong at every second node.
+    #[inline(always)]
+    fn right_if(is_greater: bool) -> Side {
+        if is_greater { Side::Right } else { Side::Left }
+    }
+
     pub(super) fn other(self) -> Side {
         match self {
             Side::Left => Side::Right,
@@ -85,8 +94,8 @@ pub trait Branching: Send + Sync + Sized + 'static {
     type Mark;
 
     fn mark(&self) -> &Self::Mark;
-    fn left(&self) -> &TLink<Self, Self::World>;
-    fn right(&self) -> &TLink<Self, Self::World>;
+    /// Where it leads, on the left and on the right.
+    fn links(&self) -> &[TLink<Self, Self::World>; 2];
 }
 
 type Ref<'tx, N> = TRef<'tx, N, <N as Branching>::World>;
@@ -118,10 +127,7 @@ impl<N: Branching, X> std::fmt::Debug for Pen<'_, N, X> {
 impl<'tx, N: Branching, X: Reads<'tx, N::World>> Pen<'tx, N, X> {
     #[inline(always)]
     pub(super) fn child(self, node: Ref<'tx, N>, side: Side) -> Answer<Option<Ref<'tx, N>>> {
-        match side {
-            Side::Left => node.follow(self.tx, N::left),
-            Side::Right => node.follow(self.tx, N::right),
-        }
+        node.follow(self.tx, |node| &node.links()[side as usize])
     }
 
     #[inline(always)]
@@ -160,10 +166,7 @@ impl<'tx, N: Branching, X: Reads<'tx, N::World>> Pen<'tx, N, X> {
 impl<'tx, N: Branching, X: Writes<'tx, N::World>> Pen<'tx, N, X> {
     #[inline(always)]
     pub(super) fn set_child(self, node: Ref<'tx, N>, side: Side, to: Option<Ref<'tx, N>>) -> Answer<()> {
-        match side {
-            Side::Left => node.link(self.tx, N::left, to),
-            Side::Right => node.link(self.tx, N::right, to),
-        }
+        node.link(self.tx, |node| &node.links()[side as usize], to)
     }
 
     /// Makes a link lead elsewhere.
@@ -194,13 +197,13 @@ impl<'tx, N: Branching, X: Writes<'tx, N::World>> Pen<'tx, N, X> {
 #[doc(hidden)]
 pub struct Path<'tx, N: Branching> {
     near: [Option<Ref<'tx, N>>; PATH_NEAR],
-    /// On which side it goes on from each of those.
-    near_sides: [Side; PATH_NEAR],
+    /// On which side it goes on from each of those, a bit for each: 0 for left. Others are 0.
+    near_sides: u32,
     far: Vec<Turn<'tx, N>>,
     len: usize,
 }
 
-const PATH_NEAR: usize = 32;
+const PATH_NEAR: usize = u32::BITS as usize;
 
 impl<N: Branching> std::fmt::Debug for Path<'_, N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -211,7 +214,7 @@ impl<N: Branching> std::fmt::Debug for Path<'_, N> {
 impl<N: Branching> Default for Path<'_, N> {
     #[inline(always)]
     fn default() -> Self {
-        Path { near: [None; PATH_NEAR], near_sides: [Side::Left; PATH_NEAR], far: Vec::new(), len: 0 }
+        Path { near: [None; PATH_NEAR], near_sides: 0, far: Vec::new(), len: 0 }
     }
 }
 
@@ -227,20 +230,22 @@ impl<'tx, N: Branching> Path<'tx, N> {
             return None;
         }
         match self.near.get(index) {
-            Some(node) => node.map(|node| (node, self.near_sides[index])),
+            Some(node) => node.map(|node| (node, Side::right_if(self.near_sides >> index & 1 != 0))),
             None => self.far.get(index - PATH_NEAR).copied(),
         }
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, node: Ref<'tx, N>, side: Side) {
-        if self.len < PATH_NEAR {
-            self.near[self.len] = Some(node);
-            self.near_sides[self.len] = side;
-        } else {
-            self.far.push((node, side));
-        }
-        self.len += 1;
+        let mut steps = Steps::of(self);
+        steps.push(node, side);
+        steps.end();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_far(&mut self, node: Ref<'tx, N>, side: Side) {
+        self.far.push((node, side));
     }
 
     /// Puts another node in the place of one, which goes on on the same side.
@@ -262,7 +267,41 @@ impl<'tx, N: Branching> Path<'tx, N> {
         let last = self.last()?;
         self.len -= 1;
         self.far.truncate(self.len.saturating_sub(PATH_NEAR));
+        if self.len < PATH_NEAR {
+            self.near_sides &= !(1 << self.len);
+        }
         Some(last)
+    }
+}
+
+/// A path while it grows: what each step changes is kept in registers, and each step is one store to memory.
+struct Steps<'a, 'tx, N: Branching> {
+    path: &'a mut Path<'tx, N>,
+    sides: u32,
+    len: usize,
+}
+
+impl<'a, 'tx, N: Branching> Steps<'a, 'tx, N> {
+    #[inline(always)]
+    fn of(path: &'a mut Path<'tx, N>) -> Self {
+        Steps { sides: path.near_sides, len: path.len, path }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, node: Ref<'tx, N>, side: Side) {
+        match self.path.near.get_mut(self.len) {
+            Some(near) => {
+                *near = Some(node);
+                self.sides |= (side as u32) << self.len;
+            }
+            None => self.path.push_far(node, side),
+        }
+        self.len += 1;
+    }
+
+    #[inline(always)]
+    fn end(self) {
+        (self.path.near_sides, self.path.len) = (self.sides, self.len);
     }
 }
 
@@ -273,8 +312,7 @@ pub struct Node<K: Key, V: Value, B: Balance, W: World> {
     key: K,
     value: V::Stored,
     mark: B::Mark,
-    left: TLink<Node<K, V, B, W>, W>,
-    right: TLink<Node<K, V, B, W>, W>,
+    links: [TLink<Node<K, V, B, W>, W>; 2],
 }
 
 impl<K: Key, V: Value, B: Balance, W: World> Branching for Node<K, V, B, W> {
@@ -286,12 +324,8 @@ impl<K: Key, V: Value, B: Balance, W: World> Branching for Node<K, V, B, W> {
         &self.mark
     }
     #[inline(always)]
-    fn left(&self) -> &TLink<Self, W> {
-        &self.left
-    }
-    #[inline(always)]
-    fn right(&self) -> &TLink<Self, W> {
-        &self.right
+    fn links(&self) -> &[TLink<Self, W>; 2] {
+        &self.links
     }
 }
 
@@ -319,8 +353,7 @@ impl<K: Key, V: Value, B: Balance, W: World> Drop for Tree<K, V, B, W> {
         // borrows it. It is a tree.
         unsafe {
             self.root.free_all(|node, free| {
-                free(&mut node.left);
-                free(&mut node.right);
+                node.links.iter_mut().for_each(free);
             });
         }
     }
@@ -369,8 +402,7 @@ impl<K: Key + Ord, V: Value, B: Balance, W: World> Structure for Tree<K, V, B, W
                 key,
                 value: V::store(value),
                 mark: B::new_mark(|| tx.desk().random()),
-                left: TLink::none(),
-                right: TLink::none(),
+                links: [TLink::none(), TLink::none()],
             },
         );
         B::link(self.pen(tx), path, node)
@@ -396,10 +428,11 @@ impl<K: Key + Ord, V: Value, B: Balance, W: World> Structure for Tree<K, V, B, W
         cursor: &mut Self::Cursor<'tx>,
     ) -> Answer<Option<NodeOf<'tx, Self>>> {
         let Some(node) = cursor.pop() else { return Ok(None) };
-        let mut at = node.follow(tx, |node| &node.right)?;
+        let pen = self.pen(tx);
+        let mut at = pen.child(node, Side::Right)?;
         while let Some(below) = at {
             cursor.push(below);
-            at = below.follow(tx, |node| &node.left)?;
+            at = pen.child(below, Side::Left)?;
         }
         Ok(Some(node))
     }
@@ -432,13 +465,14 @@ where
 {
     #[inline]
     fn find<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let mut at = self.root.get(tx)?;
+        let pen = self.pen(tx);
+        let mut at = pen.follow(None)?;
         while let Some(node) = at {
-            at = match key.cmp(node.key.borrow()) {
-                Ordering::Less => node.follow(tx, |node| &node.left)?,
-                Ordering::Greater => node.follow(tx, |node| &node.right)?,
-                Ordering::Equal => break,
-            };
+            let order = key.cmp(node.key.borrow());
+            if order == Ordering::Equal {
+                break;
+            }
+            at = pen.child(node, Side::right_if(order == Ordering::Greater))?;
         }
         Ok(at)
     }
@@ -450,44 +484,43 @@ where
         key: &Q,
         path: &mut Self::Place<'tx>,
     ) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let mut at = self.root.get(tx)?;
+        let pen = self.pen(tx);
+        let mut at = pen.follow(None)?;
+        let mut steps = Steps::of(path);
         while let Some(node) = at {
-            at = match key.cmp(node.key.borrow()) {
-                Ordering::Less => {
-                    path.push(node, Side::Left);
-                    node.follow(tx, |node| &node.left)?
-                }
-                Ordering::Greater => {
-                    path.push(node, Side::Right);
-                    node.follow(tx, |node| &node.right)?
-                }
-                Ordering::Equal => break,
-            };
+            let order = key.cmp(node.key.borrow());
+            if order == Ordering::Equal {
+                break;
+            }
+            let side = Side::right_if(order == Ordering::Greater);
+            steps.push(node, side);
+            at = pen.child(node, side)?;
         }
+        steps.end();
         Ok(at)
     }
 }
 
 impl<K: Key + Ord, V: Value, B: Balance, W: World> Ordered for Tree<K, V, B, W> {
     fn seek<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, start: Bound<&K>) -> Answer<Self::Cursor<'tx>> {
-        let mut cursor = Vec::new();
-        let mut at = self.root.get(tx)?;
+        let (mut cursor, pen) = (Vec::new(), self.pen(tx));
+        let mut at = pen.follow(None)?;
         while let Some(node) = at {
-            at = if is_before(&node.content().key, start) {
-                node.follow(tx, |node| &node.right)?
-            } else {
+            let side = Side::right_if(is_before(&node.content().key, start));
+            if side == Side::Left {
                 cursor.push(node);
-                node.follow(tx, |node| &node.left)?
-            };
+            }
+            at = pen.child(node, side)?;
         }
         Ok(cursor)
     }
 
     fn last<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let (mut last, mut at) = (None, self.root.get(tx)?);
+        let pen = self.pen(tx);
+        let (mut last, mut at) = (None, pen.follow(None)?);
         while let Some(node) = at {
             last = at;
-            at = node.follow(tx, |node| &node.right)?;
+            at = pen.child(node, Side::Right)?;
         }
         Ok(last)
     }
