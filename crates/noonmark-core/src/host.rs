@@ -26,6 +26,19 @@ pub enum Access {
     Allocate,
 }
 
+/// What is about to be computed, beside the lines that are touched for it: for a simulator, which has a price for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// An attempt begins, and will end.
+    Attempt,
+    /// A key is looked for in an index.
+    Lookup,
+    /// Something is read, or got ready to be written.
+    Operation,
+    /// Something that was read or written is seen to when the transaction commits.
+    Commit,
+}
+
 /// A logical cache line: never an address, so that a simulated run is the same on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
@@ -44,6 +57,12 @@ pub trait Host: Send + Sync + 'static {
     #[inline(always)]
     fn touch(&self, line: impl FnOnce() -> Line, access: Access) {
         let _ = (line, access);
+    }
+
+    /// Something is about to be computed. Nothing on threads.
+    #[inline(always)]
+    fn work(&self, work: Work) {
+        let _ = work;
     }
 
     /// Nanoseconds since the host began; never goes back.

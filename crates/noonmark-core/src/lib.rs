@@ -31,7 +31,7 @@ pub mod time;
 pub mod word;
 
 pub use epoch::{Epochs, Garbage, Limbo, Peg, room_for};
-pub use host::{Access, Host, Line, Threads};
+pub use host::{Access, Host, Line, Threads, Work};
 pub use label::{Label, Numbered, Unlabelled};
 pub use readers::Readers;
 pub use room::WaitingRoom;

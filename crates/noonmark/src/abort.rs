@@ -51,7 +51,7 @@ pub enum AbortKind {
     /// later, or allow more.
     Attempts,
     /// The key is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), or not as long as its type says that all are; or
-    /// the value is longer than 4 GiB.
+    /// the value is longer than 4 GiB, or has other column groups than its type says.
     TooLong,
     /// The table belongs to another database than the transaction.
     ForeignTable,
@@ -177,7 +177,8 @@ impl Abort {
 
     /// Whether the same transaction may succeed if it is tried again as it is.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.0.kind, AbortKind::Conflict | AbortKind::Deadline | AbortKind::Attempts)
+        use AbortKind::{Attempts, Conflict, Deadline, TooManySessions};
+        matches!(self.0.kind, Conflict | Deadline | Attempts | TooManySessions)
     }
 
     /// The protocol and rule that did not grant something, as in `tictoc: validate`; empty if it was
@@ -252,7 +253,7 @@ impl fmt::Display for Abort {
             AbortKind::TooLong => "the key or value is too long; nothing was applied",
             AbortKind::ForeignTable => "the table belongs to another database; nothing was applied",
             AbortKind::NotOrdered => "the table's index has no order, so no ranges; nothing was applied",
-            AbortKind::TooManySessions => "all sessions of the database are in use",
+            AbortKind::TooManySessions => "all sessions of the database are in use; nothing was applied",
             AbortKind::Continued => {
                 "the transaction went on after one of its operations had failed; nothing was applied"
             }

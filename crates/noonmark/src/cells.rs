@@ -17,8 +17,8 @@ use crate::protocol::{Conflict, CopyValue, Hold, Place, Rules, What, with_protoc
 use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes, load_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, group_bits};
-use noonmark_core::Host;
 use noonmark_core::sync::Ordering;
+use noonmark_core::{Host, Work};
 
 /// Copies the words of neighbouring groups, from `first` on, of these sizes, into `row`.
 struct CopyGroups<'a> {
@@ -173,6 +173,7 @@ impl<H: Host> Context<H> {
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
         let mut copy = CopyGroups { record, layout, first, sizes, row };
+        self.shared.host.work(Work::Operation);
         let seen = ask!(self.asker(), place, |me| P::read(me, view, &mut copy), |refusal| return Err(
             self.explain(refusal, place, cell)
         ));
@@ -202,6 +203,7 @@ impl<H: Host> Context<H> {
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
         let mut hold = Hold::default();
         let mut copy = CopyGroups { record, layout, first, sizes, row };
+        self.shared.host.work(Work::Operation);
         let seen = with_protocol!(t.protocol, P => ask!(
             self.asker(),
             place,
@@ -254,6 +256,7 @@ impl<H: Host> Context<H> {
                 Asker::new(&self.shared, self.txn, self.order, self.deadline_ns)
             };
         }
+        self.shared.host.work(Work::Operation);
         let seen = ask!(asker!(), place, hold, |me| P::update(me, view, hold, &mut copy), |refusal| {
             self.release_hold(table, record, cell_at, hold);
             return Err(self.explain(refusal, place, cell));
@@ -417,6 +420,7 @@ impl<H: Host> Context<H> {
         if !late {
             // SAFETY: pinned, and the offset is of this table's layout.
             let view = unsafe { record.cell(at, t.aux_words) };
+            self.shared.host.work(Work::Operation);
             with_protocol!(t.protocol, P => ask!(
                 self.asker(),
                 place,

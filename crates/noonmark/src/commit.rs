@@ -18,6 +18,7 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Asker, Context, ReadEntry, Refusal, Stop, ask};
 use crate::group::Size;
 use crate::index::NodeSeen;
+use crate::lines;
 #[cfg(feature = "planted-bugs")]
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Order, Place, Protocol, Rules, What, with_protocol};
@@ -25,7 +26,7 @@ use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
 use noonmark_core::sync::{Ordering, fence};
-use noonmark_core::{Epochs, Garbage, Host, Limbo, Timestamp, TxnId, Word};
+use noonmark_core::{Access, Epochs, Garbage, Host, Limbo, Timestamp, TxnId, Word, Work};
 
 /// A transaction has committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,7 @@ impl<H: Host> Context<H> {
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let (seen, mut hold) = (entry.seen(), entry.hold());
+            self.shared.host.work(Work::Commit);
             ask!(asker, place, hold, |me| P::seal(me, cell, seen, hold), |refusal| {
                 entry.set_hold(hold);
                 let entry = *entry;
@@ -214,6 +216,7 @@ impl<H: Host> Context<H> {
             let own = self.writes.find(entry.record, entry.cell);
             let own = own.and_then(|own| self.writes.entry(own).hold().prev);
             let seen = entry.seen;
+            self.shared.host.work(Work::Commit);
             ask!(asker, place, |me| P::validate(me, cell, seen, own, time), |refusal| {
                 let entry = *entry;
                 return Err(self.invalid(&entry, refusal));
@@ -238,8 +241,15 @@ impl<H: Host> Context<H> {
         if self.is_planted(Bug::SkipLeafCheck) {
             return Ok(());
         }
-        for index in 0..self.nodes.len() {
-            let node = self.nodes[index];
+        for index in 0..self.nodes.entries().len() {
+            let node = self.nodes.entries()[index];
+            self.shared.host.work(Work::Commit);
+            let line = || lines::of_stamp(node.table, self.writes.kept_bytes(node.near));
+            self.shared.host.touch(line, Access::Read);
+            if self.order == Some(Order::Logical) && time.ticks() > node.seen.rts {
+                // Its read time is raised first.
+                self.shared.host.touch(line, Access::ReadModifyWrite);
+            }
             if !holds_until(&node.seen, time, self.order == Some(Order::Logical)) {
                 let conflict = Conflict { rule: "index: phantom", what: What::NodeChanged };
                 let near = self.writes.kept_bytes(node.near).to_vec();

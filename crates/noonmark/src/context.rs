@@ -7,12 +7,14 @@
 use crate::abort::{Abort, AbortKind, Cause, Inner};
 use crate::database::Shared;
 use crate::gate::Passed;
-use crate::index::{NodeChange, NodeSeen};
+use crate::index::NodeSeen;
+use crate::lines;
+use crate::node_set::{NodeEntry, NodeSet};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
 use crate::record::RecordPtr;
 use crate::table::TableRef;
 use crate::write_set::WriteSet;
-use noonmark_core::{Age, Host, Limbo, SlotId, Step, Timestamp, TxnId, WaitFor};
+use noonmark_core::{Access, Age, Host, Limbo, SlotId, Step, Timestamp, TxnId, WaitFor, Work};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Poll;
@@ -31,19 +33,6 @@ pub(crate) struct ReadEntry {
     pub at: u32,
     pub cell: u32,
 }
-
-/// One index node that was relied on for what it does not hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NodeEntry {
-    pub seen: NodeSeen,
-    pub table: TableRef,
-    /// A key that was looked for, or found, there: for explanations.
-    pub near: (u32, u32),
-}
-
-// SAFETY: the stamp's fields are atomics, and it is valid while the transaction is pinned, on whichever
-// thread that goes on.
-unsafe impl Send for NodeEntry {}
 
 /// Why an operation did not go on.
 pub(crate) enum Stop {
@@ -94,7 +83,7 @@ pub(crate) struct Context<H: Host> {
     /// When to stop waiting, in the host's time.
     pub deadline_ns: Option<u64>,
     pub reads: Vec<ReadEntry>,
-    pub nodes: Vec<NodeEntry>,
+    pub nodes: NodeSet,
     pub writes: WriteSet,
     /// Records that this transaction put into an index.
     pub created: Vec<(TableRef, RecordPtr)>,
@@ -132,7 +121,7 @@ impl<H: Host> Context<H> {
             age: None,
             deadline_ns: None,
             reads: Vec::new(),
-            nodes: Vec::new(),
+            nodes: NodeSet::default(),
             writes: WriteSet::default(),
             created: Vec::new(),
             read_bound: Timestamp::ZERO,
@@ -165,6 +154,7 @@ impl<H: Host> Context<H> {
         }
         self.txn = self.txn.next();
         self.start();
+        self.shared.host.touch(|| lines::GATE, Access::Read);
         if self.shared.gate.is_closed() && !self.stand_in_line() {
             return false;
         }
@@ -178,6 +168,9 @@ impl<H: Host> Context<H> {
     /// Says that a transaction runs here, and pins it.
     #[inline(always)]
     pub(crate) fn start(&self) {
+        let host = &self.shared.host;
+        host.work(Work::Attempt);
+        host.touch(|| lines::slot(self.slot), Access::ReadModifyWrite);
         self.shared.slots.get(self.slot).begin(self.txn.sequence());
         self.shared.epochs.pin(self.slot);
     }
@@ -185,6 +178,7 @@ impl<H: Host> Context<H> {
     /// The opposite of [`Context::start`].
     #[inline(always)]
     pub(crate) fn stop(&self) {
+        self.shared.host.touch(|| lines::slot(self.slot), Access::Write);
         self.shared.slots.get(self.slot).end(self.txn.sequence());
         self.shared.epochs.unpin(self.slot);
     }
@@ -301,26 +295,12 @@ impl<H: Host> Context<H> {
 
     /// The transaction relies on what a node does not hold.
     pub(crate) fn note_node(&mut self, table: TableRef, seen: NodeSeen, near: &[u8]) {
+        if self.nodes.has(&seen) {
+            return;
+        }
         self.read_bound = self.read_bound.max(Timestamp::new(seen.wts));
         let near = self.writes.keep_bytes(near);
         self.nodes.push(NodeEntry { seen, table, near });
-    }
-
-    /// This transaction itself has changed a node, perhaps one that it relies on: whether it does.
-    pub(crate) fn note_change(&mut self, change: &NodeChange) -> bool {
-        let mut relied = false;
-        for index in 0..self.nodes.len() {
-            let node = &mut self.nodes[index];
-            if node.seen.stamp == change.stamp && node.seen.version == change.before {
-                node.seen.version = change.after;
-                relied = true;
-                if let Some(split_off) = change.split_off {
-                    let (table, near) = (node.table, node.near);
-                    self.nodes.push(NodeEntry { seen: split_off, table, near });
-                }
-            }
-        }
-        relied
     }
 
     /// Ends an attempt that does not commit: lets go of everything.
@@ -365,7 +345,7 @@ impl<H: Host> Context<H> {
         }
         self.active = false;
         self.stop();
-        if !self.reclaim.is_empty() {
+        if !self.reclaim.is_empty() || self.shared.has_reclaim() {
             self.reclaim_some();
         }
     }

@@ -13,7 +13,7 @@ use crate::session::{Session, nanos};
 use crate::table::{Index, TableCore, TableOptions, TableRef, TypePair};
 use crate::transaction::{ReadTransaction, Transaction};
 use crate::typed::Table;
-use noonmark_core::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use noonmark_core::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering};
 use noonmark_core::{Epochs, Host, SlotId, Slots, Threads, Timestamp, WaitFor, WaitingRoom, room_for};
 use std::any::TypeId;
 use std::collections::VecDeque;
@@ -44,9 +44,13 @@ pub(crate) struct Shared<H: Host> {
     pub planted: Option<crate::planted::Bug>,
     /// Dropped before the tables: what is freed then may be of a table.
     pub epochs: Epochs,
-    /// Absent records that sessions left behind when they ended.
+    /// Absent records that sessions left behind when they ended, or had too many of.
     reclaim: Mutex<VecDeque<(u64, TableRef, RecordPtr)>>,
+    /// How many those are: changes under their lock, and is read by whoever ends a transaction.
+    reclaim_waiting: AtomicUsize,
     catalog: Mutex<Catalog>,
+    /// Held by whoever makes a secondary index.
+    pub index_making: Mutex<()>,
     /// The order: see [`crate::order`]. Changes once, under the lock of the catalog.
     order: AtomicU32,
     has_ages: AtomicBool,
@@ -146,18 +150,26 @@ impl<H: Host> Shared<H> {
         self.room.wake(WaitFor::release_of(&self.slots));
     }
 
-    /// Takes over the absent records of a session that ends; how many there are now of such sessions.
+    /// Whether there are absent records that are everybody's. Relaxed: somebody will see it soon.
+    #[inline(always)]
+    pub(crate) fn has_reclaim(&self) -> bool {
+        self.reclaim_waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes over the absent records of a session that ends, or has many; how many there are now.
     pub(crate) fn adopt_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>) -> usize {
         let mut orphans = self.reclaim.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         orphans.append(queue);
+        self.reclaim_waiting.store(orphans.len(), Ordering::Relaxed);
         orphans.len()
     }
 
-    /// Gives at most so many of the absent records of ended sessions, the oldest, to another.
+    /// Gives at most so many of those absent records, the oldest, to another session.
     pub(crate) fn give_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>, most: usize) {
         if let Ok(mut orphans) = self.reclaim.try_lock() {
             let count = most.min(orphans.len());
             queue.extend(orphans.drain(..count));
+            self.reclaim_waiting.store(orphans.len(), Ordering::Relaxed);
             if orphans.capacity() > room_for(orphans.len()) {
                 let left = orphans.len();
                 orphans.shrink_to(left);
@@ -209,7 +221,8 @@ impl<H: Host> Clone for Database<H> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// There is a table of this name, with other types. Open it with those, or take another name.
+    /// There is a table of this name, with other types, or an index (`table.index`). Open it with those, or take another
+    /// name.
     #[error("table {0:?} exists with other key or row types")]
     OtherTypes(String),
     /// There is a table of this name already. Open it with [`Database::table`].
@@ -322,6 +335,8 @@ impl<H: Host> Builder<H> {
                 conflicts: Conflicts::new(slots),
                 epochs: Epochs::new(slots),
                 reclaim: Mutex::new(VecDeque::new()),
+                reclaim_waiting: AtomicUsize::new(0),
+                index_making: Mutex::new(()),
                 catalog: Mutex::new(Catalog { tables: Vec::new(), order: self.order }),
                 order: AtomicU32::new(order),
                 has_ages: AtomicBool::new(false),

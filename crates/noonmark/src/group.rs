@@ -17,6 +17,15 @@ pub enum Size {
 pub(crate) const INLINE_BYTES_MAX: usize = 1024;
 
 impl Size {
+    /// Whether it is the same.
+    pub(crate) const fn is(self, other: Size) -> bool {
+        match (self, other) {
+            (Size::Fixed(bytes), Size::Fixed(others)) => bytes == others,
+            (Size::Variable, Size::Variable) => true,
+            _ => false,
+        }
+    }
+
     /// Whether a value lies behind a pointer.
     #[inline(always)]
     pub(crate) const fn is_boxed(self) -> bool {

@@ -124,7 +124,9 @@ mod gate;
 mod group;
 mod index;
 mod key;
+mod lines;
 mod many;
+mod node_set;
 mod operations;
 pub mod order;
 #[cfg(feature = "planted-bugs")]

@@ -151,10 +151,17 @@ fn look_up<K: Key>(table: &TableCore, keys: &[K], groups: Range<usize>) -> [Opti
     match K::FIXED_BYTES {
         Some(bytes) if bytes <= SHORT_BYTES => {
             let mut short = [[0; SHORT_BYTES]; BATCH];
+            let mut all_fit = true;
             for (to, key) in short.iter_mut().zip(keys) {
-                key.with_bytes(|key| to[..bytes].copy_from_slice(key));
+                key.with_bytes(|key| match key.len() == bytes {
+                    true => to[..bytes].copy_from_slice(key),
+                    false => all_fit = false,
+                });
             }
-            table.index.find_many(|index| &short[index % BATCH][..bytes], wanted, soon);
+            // One that is not as long as its type says is under none of the keys that there are.
+            if all_fit {
+                table.index.find_many(|index| &short[index % BATCH][..bytes], wanted, soon);
+            }
         }
         _ => {
             let long: [KeyBytes; BATCH] =

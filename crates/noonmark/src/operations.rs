@@ -8,13 +8,14 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
 use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
 use crate::index::{Inserted, Lookup, NodeStamp};
+use crate::lines;
 use crate::protocol::{Rules, with_protocol};
 use crate::record::{RecordPtr, as_bytes_mut};
 use crate::table::{TableCore, TableRef};
 use crate::typed::Target;
 use crate::write_set::{Effect, WriteSet};
 use noonmark_core::sync::Ordering;
-use noonmark_core::{Host, SlotId, Timestamp, Word};
+use noonmark_core::{Access, Host, SlotId, Timestamp, Word, Work};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -45,6 +46,7 @@ impl<H: Host> Context<H> {
     /// The record under a key, if there is one; otherwise the absence is noted.
     #[inline(always)]
     pub(crate) fn find(&mut self, table: TableRef, key: &[u8]) -> Option<RecordPtr> {
+        self.about_to_look(table, key, Access::Read);
         match table.get().index.get(key) {
             Lookup::Found(record) => Some(record),
             Lookup::Absent(node) => {
@@ -52,6 +54,14 @@ impl<H: Host> Context<H> {
                 None
             }
         }
+    }
+
+    /// The index is about to be looked into for a key, or changed at it.
+    #[inline(always)]
+    pub(crate) fn about_to_look(&self, table: TableRef, key: &[u8], access: Access) {
+        let host = &self.shared.host;
+        host.work(Work::Lookup);
+        host.touch(|| lines::of_place(table, key), access);
     }
 
     /// The same, out of the straight way: for a key that was looked up with others, some operations ago, and not
@@ -276,6 +286,8 @@ impl<H: Host> Context<H> {
         if !t.populated.load(Ordering::Acquire) {
             t.populated.swap(true, Ordering::AcqRel);
         }
+        // (If the key has a record the latch is not taken; whoever puts in mostly finds none.)
+        self.about_to_look(table, key, Access::ReadModifyWrite);
         let epochs = &self.shared.epochs;
         // Allocated before a latch is taken: the system may take its time.
         let own = Cell::new(None);
@@ -309,7 +321,7 @@ impl<H: Host> Context<H> {
         match inserted {
             Inserted::Existing(record) => Ok((record, false)),
             Inserted::New(record, change) => {
-                let seen_absent = self.note_change(&change);
+                let seen_absent = self.nodes.change(&change);
                 self.created.push((table, record));
                 Ok((record, seen_absent))
             }
@@ -510,7 +522,7 @@ pub(crate) struct EntryWriter<'a> {
     pub entries: [u32; GROUPS_MAX],
     /// The first group that is written; indexes count from it.
     pub first: usize,
-    /// A value was longer than 4 GiB.
+    /// A value was longer than 4 GiB, or not as its row says.
     pub too_long: bool,
 }
 
@@ -522,8 +534,11 @@ impl RowWriter for EntryWriter<'_> {
         let entry = self.entries[layout.cell as usize % GROUPS_MAX] as usize;
         // What was only to be validated is written after all.
         self.writes.will_change(entry);
-        let bytes = value.encoded_bytes();
-        let is_set = self.writes.set_value(entry, group, layout, G::SIZE, bytes, |out| value.encode(out));
+        // (A row that hands over other groups than it says is not to be trusted with where they lie.)
+        let is_set = G::SIZE == layout.size && {
+            let bytes = value.encoded_bytes();
+            self.writes.set_value(entry, group, layout, G::SIZE, bytes, |out| value.encode(out))
+        };
         self.too_long |= !is_set;
     }
 }

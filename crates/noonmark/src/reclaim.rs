@@ -30,6 +30,8 @@ const PATIENCE: usize = 32;
 const PATIENCE: usize = 1;
 /// A session reclaims at most this many after a transaction, so that none pays for many.
 const BATCH: usize = 64;
+/// A session that has more queued than this leaves them to whoever runs next.
+const KEPT: usize = 512;
 
 impl<H: Host> Context<H> {
     /// Queues a record that was just left absent, or may have been. One that somebody has locked may
@@ -47,10 +49,13 @@ impl<H: Host> Context<H> {
     }
 
     /// Reclaims some of what has waited long enough. Between transactions only.
+    #[cold]
     pub(crate) fn reclaim_some(&mut self) {
+        if self.reclaim.len() < BATCH && self.shared.has_reclaim() {
+            self.shared.give_reclaim(&mut self.reclaim, BATCH);
+        }
         if self.reclaim.len() >= PATIENCE {
             self.limbo.collect(&self.shared.epochs);
-            self.shared.give_reclaim(&mut self.reclaim, usize::MAX);
         }
         for _ in 0..BATCH {
             match self.reclaim.front() {
@@ -60,6 +65,10 @@ impl<H: Host> Context<H> {
                 }
                 _ => break,
             }
+        }
+        if self.reclaim.len() > KEPT {
+            // Whoever runs next takes some of them: this session may have nothing to do for long.
+            self.shared.adopt_reclaim(&mut self.reclaim);
         }
         if self.reclaim.capacity() > room_for(self.reclaim.len()) {
             self.reclaim.shrink_to(self.reclaim.len());

@@ -120,7 +120,7 @@ impl Layout {
     /// Whether a record of this table has room for the key.
     #[inline(always)]
     pub(crate) fn fits_key(&self, key: &[u8]) -> bool {
-        self.key_bytes.map_or(key.len() <= crate::key::KEY_BYTES_MAX, |bytes| key.len() == bytes)
+        key.len() <= crate::key::KEY_BYTES_MAX && self.key_bytes.is_none_or(|bytes| key.len() == bytes)
     }
 
     pub(crate) fn groups(&self) -> &[GroupLayout] {

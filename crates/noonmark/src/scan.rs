@@ -10,12 +10,13 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
 use crate::group::{Row, RowReader, Size};
 use crate::key::{Key, KeyBytes};
+use crate::lines;
 use crate::many::prefetch_groups;
 use crate::protocol::{Conflict, What};
 use crate::table::{Index, TableRef};
 use crate::transaction::Transaction;
 use crate::typed::{SecondaryIndex, Target};
-use noonmark_core::Host;
+use noonmark_core::{Access, Host, Work};
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
@@ -75,6 +76,8 @@ impl<H: Host> Context<H> {
                 (None, Bound::Included(key) | Bound::Excluded(key)) => key,
                 (None, Bound::Unbounded) => &[],
             };
+            self.shared.host.work(Work::Lookup);
+            self.shared.host.touch(|| lines::of_stamp(table, near), Access::Read);
             self.note_node(table, node, near);
             let groups = first..first + sizes.len();
             for &record in records.iter().take(AHEAD) {

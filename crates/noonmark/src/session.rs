@@ -3,11 +3,12 @@
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, SessionStatistics};
 use crate::database::Shared;
+use crate::lines;
 use crate::policy::Policy;
 use crate::protocol::Order;
 use crate::transaction::{ReadTransaction, Transaction};
 use noonmark_core::sync::Ordering;
-use noonmark_core::{Host, SlotId, Threads};
+use noonmark_core::{Access, Host, SlotId, Threads};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -180,7 +181,10 @@ impl<H: Host> Session<H> {
                 let longest_ns = nanos(longest);
                 if longest_ns > 0 {
                     let pause_ns = context.next_random() % longest_ns;
-                    context.shared.host.sleep_ns(pause_ns);
+                    let now_ns = context.shared.host.now_ns();
+                    let left_ns =
+                        context.deadline_ns.map_or(pause_ns, |until_ns| until_ns.saturating_sub(now_ns));
+                    context.shared.host.sleep_ns(pause_ns.min(left_ns));
                 }
             }
             last = Some(error);
@@ -216,6 +220,7 @@ impl<H: Host> std::fmt::Debug for Session<H> {
 #[inline]
 fn leave_floor<H: Host>(context: &Context<H>, passing: bool) {
     if passing && context.order == Some(Order::Logical) {
+        context.shared.host.touch(|| lines::PASSING, Access::ReadModifyWrite);
         // Release: pairs with the load when the next passing session begins.
         context.shared.passing_floor.fetch_max(context.floor.ticks(), Ordering::AcqRel);
     }

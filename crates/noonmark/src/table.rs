@@ -4,6 +4,7 @@ use crate::abort::TableInfo;
 use crate::group::Size;
 use crate::index::{HashIndex, Inserted, KeyClass, Lookup, NodeStamp, OrderedIndex, RecordShape};
 use crate::key::KeyBytes;
+use crate::lines;
 use crate::protocol::{Place, Protocol};
 use crate::record::{Layout, RecordPtr};
 use noonmark_core::sync::AtomicBool;
@@ -323,15 +324,10 @@ impl TableRef {
 }
 
 impl Place {
-    /// The cell's logical line: by table, key and cell, never by address.
+    /// The cell's logical line.
     pub(crate) fn line(&self) -> Line {
         // SAFETY: the rule is asked by a transaction that is pinned.
-        let key = unsafe { self.record.key() };
-        let mut hash = 0xcbf2_9ce4_8422_2325u64 ^ u64::from(self.at);
-        for &byte in key {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        Line { space: self.table.get().id, line: hash }
+        lines::of_record(self.table, unsafe { self.record.key() }, self.at)
     }
 }
 

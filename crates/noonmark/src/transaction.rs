@@ -13,7 +13,7 @@ use crate::session::Concluded;
 use crate::table::TableRef;
 use crate::typed::{ColumnGroup, GroupTarget, Sealed, SecondaryIndex, Table, Target};
 use crate::update::{Number, Update};
-use noonmark_core::{Host, Threads, TxnId};
+use noonmark_core::{Access, Host, Threads, TxnId};
 use std::ops::RangeBounds;
 
 /// A transaction under way.
@@ -217,6 +217,7 @@ impl<'s, H: Host> Transaction<'s, H> {
             let found = found_in(known, first, core, keys, target.groups(), &mut room);
             for ((index, key), &found) in keys.iter().enumerate().zip(found) {
                 let value = key.with_bytes(|key| {
+                    self.context.about_to_look(table, key, Access::Read);
                     let found = found.or_else(|| self.context.find_again(table, key));
                     with_protocol!(core.protocol, P => self.context.get_at::<P, T>(target, key, found))
                 })?;
@@ -282,6 +283,7 @@ impl<'s, H: Host> Transaction<'s, H> {
                     if by_itself {
                         return self.update_otherwise(target, key, change);
                     }
+                    self.context.about_to_look(table, key, Access::Read);
                     let found = found.or_else(|| self.context.find_again(table, key));
                     if core.keeps_entries_of(&groups) {
                         return self.update_otherwise(target, key, change);

@@ -92,6 +92,12 @@ impl<K: Key, R: Row> Table<K, R> {
     where
         R: HasGroup<N>,
     {
+        // What lies in the record is read as what the group's type says, so they must agree.
+        const {
+            assert!(N < R::SIZES.len(), "the row has no such column group");
+            let [size] = <R::Group as Row>::SIZES else { panic!("a column group is a row of one group") };
+            assert!(size.is(R::SIZES[N]), "the column group is not of the size that the row says");
+        }
         ColumnGroup { core: self.core.clone(), group: N, types: PhantomData }
     }
 
@@ -141,6 +147,8 @@ fn create_index<S: Key, K: Key, V: Row, H: Host>(
     if core.database != db.shared.id {
         return Err(SchemaError::ForeignTable(core.info.name.clone()));
     }
+    // One at a time: from the look for a place to its taking.
+    let _making = db.shared.index_making.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if core.populated.load(Ordering::Relaxed) {
         return Err(SchemaError::NotEmpty(core.info.name.clone()));
     }
@@ -153,7 +161,9 @@ fn create_index<S: Key, K: Key, V: Row, H: Host>(
         coarse: false,
         show_key: show_key::<(S, K)>,
     };
-    let types = TypePair { key: TypeId::of::<(S, K)>(), row: TypeId::of::<()>() };
+    // A type that nobody else can name, so that nobody opens it as a table of his own and writes what no row has.
+    struct Entry;
+    let types = TypePair { key: TypeId::of::<(S, K)>(), row: TypeId::of::<Entry>() };
     let options = TableOptions::new().protocol(core.protocol).index(IndexKind::Ordered);
     let entries = db.add_table(info, types, <() as Row>::SIZES, <(S, K)>::FIXED_BYTES, &options)?;
     let extract = Box::new(move |key: &[u8], row: &crate::group::RowReader<'_>| {

@@ -166,11 +166,15 @@ pub(crate) struct Change {
 /// Bytes in the arena: the word from which on, and how many.
 type Bytes = (u32, u32);
 
+/// As much of the arena as is kept after a transaction that used more: 1 MiB.
+const ARENA_KEPT_WORDS: usize = 1 << 17;
+
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     entries: Vec<WriteEntry>,
     updates: Vec<Change>,
-    /// Images and other bytes. It only grows: what is in use is its first `used` words.
+    /// Images and other bytes: what is in use is its first `used` words. It keeps its length from one transaction to
+    /// the next, up to [`ARENA_KEPT_WORDS`].
     arena: Vec<u64>,
     used: usize,
     closures: Closures,
@@ -207,6 +211,10 @@ impl WriteSet {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.updates.clear();
+        if self.used > ARENA_KEPT_WORDS {
+            self.arena.truncate(ARENA_KEPT_WORDS);
+            self.arena.shrink_to_fit();
+        }
         self.used = 0;
         self.closures.clear();
         self.mask = 0;

@@ -306,13 +306,168 @@ fn the_wait_for_a_session_has_a_deadline() {
     let policy = Policy { deadline: Some(Duration::from_millis(5)), ..Policy::default() };
     let refused = db.transact_with(&policy, |tx| tx.insert(&table, 1, 10)).unwrap_err();
     assert_eq!(refused.kind(), AbortKind::TooManySessions);
-    assert_eq!(refused.to_string(), "all sessions of the database are in use");
+    assert_eq!(refused.to_string(), "all sessions of the database are in use; nothing was applied");
     let refused = db.try_transact_with(&policy, |tx| tx.insert(&table, 1, 10)).unwrap_err();
     assert_eq!(refused.kind(), AbortKind::TooManySessions);
     drop(session);
     let policy = Policy { deadline: Some(Duration::from_secs(60)), ..Policy::default() };
     assert!(db.transact_with(&policy, |tx| tx.insert(&table, 1, 10)).unwrap());
     assert_eq!(db.transact(|tx| tx.get(&table, 1)).unwrap(), Some(10));
+}
+
+/// A transaction that puts in rows where it has looked before, or that an index is kept for, notes each index node once:
+/// its cost grows with what it does, and not with the square or the cube of that.
+#[test]
+fn a_long_transaction_notes_each_node_once() {
+    for kind in [IndexKind::Hash, IndexKind::Ordered] {
+        let db = alone(1).build().unwrap();
+        let table: Table<u64, u64> = db.create_table("rows", TableOptions::new().index(kind)).unwrap();
+        let by_value = table.create_index(&db, "by_value", |_, value| *value).unwrap();
+        let mut session = db.session().unwrap();
+        session
+            .transact(|tx| {
+                for key in 0..20_000 {
+                    assert_eq!(tx.get(&table, key)?, None);
+                    tx.insert(&table, key, key)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        let last = session.transact(|tx| tx.range_by(&by_value, ..).reverse().limit(1).collect()).unwrap();
+        assert_eq!(last, [(19_999, 19_999)]);
+    }
+}
+
+/// Two indexes of one table that are made at once are both made; and what is in an index is no table of anybody's.
+#[test]
+fn indexes_are_made_one_at_a_time_and_are_no_tables() {
+    for round in 0..200 {
+        let db = Database::in_memory();
+        let table = db.table::<u64, u8>("people").unwrap();
+        let barrier = Barrier::new(2);
+        let (table, db, barrier) = (&table, &db, &barrier);
+        std::thread::scope(|scope| {
+            for name in ["by_age", "by_rest"] {
+                scope.spawn(move || {
+                    barrier.wait();
+                    let made = table.create_index(db, name, |_, age| *age);
+                    assert!(made.is_ok(), "round {round}: {:?}", made.err());
+                });
+            }
+        });
+        let opened = db.table::<(u8, u64), ()>("people.by_age");
+        assert!(matches!(opened, Err(noonmark::SchemaError::OtherTypes(_))), "{:?}", opened.is_ok());
+    }
+}
+
+/// A key of one length that is longer than any may be is refused like any other; and one that is not as long as its
+/// type says does not keep others from being found with it.
+#[test]
+fn keys_of_one_length_have_a_limit_too() {
+    #[derive(Clone, Debug)]
+    struct Long(u8);
+    impl noonmark::Key for Long {
+        const FIXED_BYTES: Option<usize> = Some(70_000);
+        fn write(&self, out: &mut noonmark::KeyBytes) {
+            out.push(&[self.0; 70_000]);
+        }
+        fn read(bytes: &[u8]) -> Option<Self> {
+            bytes.first().copied().map(Long)
+        }
+    }
+    #[derive(Clone, Debug)]
+    struct Liar(usize);
+    impl noonmark::Key for Liar {
+        const FIXED_BYTES: Option<usize> = Some(8);
+        fn write(&self, out: &mut noonmark::KeyBytes) {
+            out.push(&vec![0; self.0]);
+        }
+        fn read(bytes: &[u8]) -> Option<Self> {
+            Some(Liar(bytes.len()))
+        }
+    }
+    for kind in [IndexKind::Hash, IndexKind::Ordered] {
+        let db = Database::in_memory();
+        let table: Table<Long, u64> = db.create_table("long", TableOptions::new().index(kind)).unwrap();
+        let refused = db.transact(|tx| tx.insert(&table, Long(1), 1)).unwrap_err();
+        assert_eq!(refused.kind(), AbortKind::TooLong);
+        let table: Table<Liar, u64> = db.create_table("liars", TableOptions::new().index(kind)).unwrap();
+        assert!(db.transact(|tx| tx.insert(&table, Liar(8), 1)).unwrap());
+        // The short one may be taken for the other.
+        let keys = [Liar(3), Liar(8)];
+        let mut found = [None; 2];
+        db.transact(|tx| tx.get_many(&table, &keys, |at, value| found[at] = value)).unwrap();
+        assert_eq!(found[1], Some(1), "{kind:?}");
+    }
+}
+
+/// A row that hands over other groups than its type says is refused before anything is applied.
+#[test]
+fn a_row_that_is_not_as_it_says_is_refused() {
+    #[derive(Clone)]
+    struct Odd;
+    impl noonmark::Row for Odd {
+        const SIZES: &'static [noonmark::Size] = &[noonmark::Size::Variable];
+        fn names() -> Vec<&'static str> {
+            vec!["odd"]
+        }
+        fn decode_row(_: &noonmark::RowReader<'_>) -> Self {
+            Odd
+        }
+        fn encode_row(&self, row: &mut impl noonmark::RowWriter) {
+            row.group(0, &7_u64);
+        }
+    }
+    for &protocol in Protocol::ALL {
+        let db = alone(2).build().unwrap();
+        let table = table_of(&db, protocol);
+        let odd: Table<u64, Odd> = db.create_table("odd", TableOptions::new().protocol(protocol)).unwrap();
+        let refused = db.transact(|tx| {
+            tx.insert(&table, 1, 77)?;
+            tx.insert(&odd, 1, Odd)
+        });
+        assert_eq!(refused.unwrap_err().kind(), AbortKind::TooLong, "{protocol}");
+        assert_eq!(db.transact(|tx| tx.get(&table, 1)).unwrap(), None, "{protocol}");
+    }
+}
+
+/// A session that has deleted much and then does nothing holds back little: others take its rows out of the index.
+#[test]
+fn an_idle_session_holds_back_little() {
+    let db = alone(2).build().unwrap();
+    let table = table_of(&db, Protocol::Occ);
+    let [mut idle, mut other] = std::array::from_fn(|_| db.session().unwrap());
+    let empty_bytes = table.index_bytes();
+    idle.transact(|tx| (0..20_000).try_for_each(|key| tx.insert(&table, key, key).map(|_| ()))).unwrap();
+    idle.transact(|tx| (0..20_000).try_for_each(|key| tx.delete(&table, key).map(|_| ()))).unwrap();
+    let full_bytes = table.index_bytes();
+    for _ in 0..2_000 {
+        other.transact(|tx| tx.get(&table, 1)).unwrap();
+    }
+    let bytes = table.index_bytes();
+    assert!(bytes < empty_bytes + full_bytes / 10, "{empty_bytes}, {full_bytes}, {bytes}");
+}
+
+/// A deadline ends the pause between two attempts, too.
+#[test]
+fn a_pause_ends_at_the_deadline() {
+    let db = alone(2).build().unwrap();
+    let table = table_of(&db, Protocol::Occ);
+    let [mut session, mut other] = std::array::from_fn(|_| db.session().unwrap());
+    session.transact(|tx| tx.insert(&table, 1, 0)).unwrap();
+    let hour = Duration::from_secs(3600);
+    let policy = Policy {
+        deadline: Some(Duration::from_millis(2)),
+        backoff_min: hour,
+        backoff_max: hour,
+        ..Policy::default()
+    };
+    let late = session.transact_with(&policy, |tx| {
+        let value = tx.need(&table, 1)?;
+        other.transact(|tx| tx.update(&table, 1, |value| *value += 1))?;
+        tx.write(&table, 1, value)
+    });
+    assert_eq!(late.unwrap_err().kind(), AbortKind::Deadline);
 }
 
 /// A panic in the body lets go of everything, whatever the protocol has locked by then.

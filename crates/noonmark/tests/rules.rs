@@ -443,7 +443,8 @@ fn who_has_passed_its_commit_point_is_not_wounded() {
             let wants = || tried = Some(older.write(&rows, 1, 2).is_err());
             let younger = interrupted(At::Touch(touch), wants, || younger.commit());
             let Some(had_to_wait) = tried else { break };
-            assert!(had_to_wait, "{protocol}, touch {touch}");
+            // Unless the younger has let go already: it touches its slot after that.
+            assert!(had_to_wait || younger.is_ok(), "{protocol}, touch {touch}");
             drop(older);
             let value = s1.transact(|tx| tx.get(&rows, 1)).unwrap();
             assert_eq!(value, Some(u64::from(younger.is_ok())), "{protocol}, touch {touch}");

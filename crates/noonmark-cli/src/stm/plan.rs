@@ -213,7 +213,6 @@ mod tests {
             ("--preset disjoint --updates 10", "100"),
             ("--keys 1", "keys"),
             ("--keys 99999999999", "keys"),
-            ("--threads 500", "120"),
             ("--preset append --history h --threads 1", "one run"),
             ("--preset append --seconds 1", "seconds"),
             ("--preset append --control plain", "judged"),

@@ -51,7 +51,8 @@ impl Adaptive {
         cell.aux[0].load(Ordering::Relaxed) >= HOT
     }
 
-    fn heat_up(cell: Cell<'_>) {
+    fn heat_up(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        me.touch(Access::Write);
         let heat = cell.aux[0].load(Ordering::Relaxed);
         cell.aux[0].store((heat + HEAT_OF_CONFLICT).min(HEAT_MAX), Ordering::Relaxed);
     }
@@ -78,9 +79,11 @@ impl Rules for Adaptive {
         }
         me.touch(Access::ReadModifyWrite);
         let newly = Self::readers(cell).enter(me.slot());
+        me.touch(Access::Read);
         let word = cell.word.load_seq_cst();
         if word.is_locked() {
             if newly {
+                me.touch(Access::ReadModifyWrite);
                 // Nobody ever waits for readers here but by spinning.
                 let _ = Self::readers(cell).leave(me.slot());
             }
@@ -120,12 +123,13 @@ impl Rules for Adaptive {
             match lock_version(RULE, me, cell, seen, hold) {
                 Step::Ready(()) => {}
                 Step::Abort(conflict) => {
-                    Self::heat_up(cell);
+                    Self::heat_up(me, cell);
                     return Step::Abort(conflict);
                 }
                 step => return step,
             }
         }
+        me.touch(Access::Read);
         match Self::readers(cell).others(me.slot()).next() {
             None => Step::Ready(()),
             Some(by) => Step::Busy(Conflict { rule: RULE, what: What::ReadLocked { by } }),
@@ -141,19 +145,20 @@ impl Rules for Adaptive {
     ) -> Step<(), Conflict> {
         let step = check_current("adaptive: validate", me, cell, seen.word, own);
         if !matches!(step, Step::Ready(())) {
-            Self::heat_up(cell);
+            Self::heat_up(me, cell);
         }
         step
     }
 
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
-        Self::cool_down(cell);
         me.touch(Access::Write);
+        Self::cool_down(cell);
         cell.word.unlock_unwatched(next);
     }
 
-    fn release(_: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+    fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
         if let Some(prev) = hold.prev {
+            me.touch(Access::Write);
             cell.word.unlock_unwatched(prev);
         }
     }

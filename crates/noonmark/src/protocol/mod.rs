@@ -22,6 +22,7 @@
 //! **To add a protocol**: one file here with an `impl Rules`, and one line in the list below. All that others
 //! must know of it they ask through [`Rules`] and [`Protocol`].
 
+use crate::lines;
 use crate::record::Cell;
 use noonmark_core::{Access, Age, Host, SlotId, Slots, Step, Timestamp, TxnId, WaitingRoom, Word, Wound};
 
@@ -104,16 +105,24 @@ impl<H: Host> Me<'_, H> {
         self.host.touch(|| self.place.line(), access);
     }
 
+    /// The rule is about to touch what a slot says of its transaction.
+    #[inline(always)]
+    fn touch_slot(&self, slot: SlotId, access: Access) {
+        self.host.touch(|| lines::slot(slot), access);
+    }
+
     fn age(&self) -> Age {
         self.slots.get(self.slot()).age()
     }
 
     fn is_older_than(&self, other: TxnId) -> bool {
+        self.touch_slot(other.slot(), Access::Read);
         self.age().is_older_than(self.slots.age_of(other))
     }
 
     /// Makes another transaction abort, and wakes it if it waits.
     fn wound(&self, other: TxnId) {
+        self.touch_slot(other.slot(), Access::ReadModifyWrite);
         if let Wound::Told(Some(waits_for)) = self.slots.wound(other) {
             self.room.wake(waits_for);
         }
@@ -354,6 +363,7 @@ fn read_optimistically(
     // The copy comes before the second look. Pairs with `fence_before_install`: whoever copied a
     // word of a later version sees its lock, or more, in the second look.
     noonmark_core::sync::fence(noonmark_core::sync::Ordering::Acquire);
+    me.touch(Access::Read);
     let again = cell.word.load_after_fence();
     if again != word {
         return Step::Busy(Conflict::not_current(rule, word, again));
@@ -373,7 +383,10 @@ fn lock_version(
     let now = match seen {
         // Straight to the compare-and-swap: it is the check.
         Some(word) => word,
-        None => cell.word.load(),
+        None => {
+            me.touch(Access::Read);
+            cell.word.load()
+        }
     };
     if now.is_locked() {
         return Step::Busy(Conflict::locked(rule, now));

@@ -54,8 +54,9 @@ impl Rules for Occ {
         cell.word.unlock_unwatched(next);
     }
 
-    fn release(_: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+    fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
         if let Some(prev) = hold.prev {
+            me.touch(Access::Write);
             cell.word.unlock_unwatched(prev);
         }
     }

@@ -36,6 +36,7 @@ impl Swiss {
         if hold.intent {
             return Step::Ready(());
         }
+        me.touch(Access::Read);
         let word = intent(cell).load();
         let Some(holder) = word.owner() else {
             me.touch(Access::ReadModifyWrite);
@@ -56,6 +57,7 @@ impl Swiss {
             return Step::Abort(conflict);
         }
         me.wound(holder);
+        me.touch(Access::ReadModifyWrite);
         if intent(cell).mark_waiters(word) {
             Step::Wait(WaitFor::release_of(&cell.aux[0]), conflict)
         } else {
@@ -64,6 +66,7 @@ impl Swiss {
     }
 
     fn drop_intent(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        me.touch(Access::ReadModifyWrite);
         if intent(cell).unlock(Word::FREE) {
             me.room.wake(WaitFor::release_of(&cell.aux[0]));
         }
@@ -121,6 +124,7 @@ impl Rules for Swiss {
 
     fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
         if let Some(prev) = hold.prev {
+            me.touch(Access::Write);
             cell.word.unlock_unwatched(prev);
         }
         if hold.intent {

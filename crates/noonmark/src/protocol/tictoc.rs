@@ -58,6 +58,7 @@ impl Rules for TicToc {
         copy.copy();
         // As in `read_optimistically`; the load is stronger for the reason given above.
         fence(Ordering::Acquire);
+        me.touch(Access::Read);
         let again = cell.word.load_seq_cst();
         if again != word {
             return Step::Busy(Conflict::not_current(RULE, word, again));
@@ -98,6 +99,7 @@ impl Rules for TicToc {
         if at <= seen.until {
             return Step::Ready(());
         }
+        me.touch(Access::Read);
         let now = cell.word.load();
         if now != seen.word {
             // Raising would be in vain.
@@ -119,8 +121,9 @@ impl Rules for TicToc {
         cell.word.unlock_unwatched(next);
     }
 
-    fn release(_: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+    fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
         if let Some(prev) = hold.prev {
+            me.touch(Access::Write);
             cell.word.unlock_unwatched(prev);
         }
     }

@@ -95,18 +95,20 @@ impl<V: Variant> TwoPhase<V> {
     fn met_lock(me: Me<'_, impl Host>, cell: Cell<'_>, rule: &'static str, word: Word) -> Conflicted {
         let conflict = Conflict::locked(rule, word);
         let Some(holder) = word.owner() else { return Conflicted::Abort(conflict) };
-        match V::answer(me, holder) {
-            Answer::Abort => Conflicted::Abort(conflict),
-            // The mark fails if the word has changed since; then look again.
-            Answer::Wait if cell.word.mark_waiters(word) => {
-                Conflicted::Wait(WaitFor::release_of(cell.word), conflict)
-            }
-            Answer::Wait => Conflicted::Busy(conflict),
+        if let Answer::Abort = V::answer(me, holder) {
+            return Conflicted::Abort(conflict);
+        }
+        me.touch(Access::ReadModifyWrite);
+        // The mark fails if the word has changed since; then look again.
+        match cell.word.mark_waiters(word) {
+            true => Conflicted::Wait(WaitFor::release_of(cell.word), conflict),
+            false => Conflicted::Busy(conflict),
         }
     }
 
     fn lock(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
         if hold.prev.is_none() {
+            me.touch(Access::Read);
             let word = cell.word.load();
             if word.is_locked() {
                 return Self::met_lock(me, cell, V::WRITE, word).into();
@@ -123,6 +125,7 @@ impl<V: Variant> TwoPhase<V> {
         let mut marked = false;
         loop {
             let mut in_the_way = None;
+            me.touch(Access::Read);
             for slot in readers.others(me.slot()) {
                 // A slot without a transaction is on its way out.
                 let Some(reader) = me.slots.running(slot) else {
@@ -147,6 +150,7 @@ impl<V: Variant> TwoPhase<V> {
                     return Step::Wait(WaitFor::release_of(&cell.aux[0]), conflict);
                 }
                 Some(_) => {
+                    me.touch(Access::ReadModifyWrite);
                     readers.mark_waiters();
                     marked = true;
                 }
@@ -192,6 +196,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
         let readers = Readers::new(cell.aux);
         me.touch(Access::ReadModifyWrite);
         let newly = readers.enter(me.slot());
+        me.touch(Access::Read);
         let word = cell.word.load_seq_cst();
         if !word.is_locked() {
             return stable(word, copy);
@@ -199,8 +204,11 @@ impl<V: Variant> Rules for TwoPhase<V> {
         // A read lock that was held before a writer came stays valid: the writer waits for us. But
         // the version is in the writer's hands, so the caller must look it up where it read first;
         // it is simplest to let the ages decide as for anybody else.
-        if newly && readers.leave(me.slot()) {
-            me.room.wake(WaitFor::release_of(&cell.aux[0]));
+        if newly {
+            me.touch(Access::ReadModifyWrite);
+            if readers.leave(me.slot()) {
+                me.room.wake(WaitFor::release_of(&cell.aux[0]));
+            }
         }
         Self::met_lock(me, cell, V::READ, word).into()
     }

@@ -177,6 +177,33 @@ impl HashIndex {
         self.find::<Long>(key)
     }
 
+    /// The number of the shard that a key is in. For a host that wants to know which lines are touched.
+    #[cold]
+    pub fn shard_of(&self, key: &[u8]) -> u64 {
+        by_class!(self.shard_number(key))
+    }
+
+    fn shard_number<C: Hashed>(&self, key: &[u8]) -> u64 {
+        (C::hash(key).0 & self.mask) / SHARD_AT
+    }
+
+    /// The number of the line in which a lookup of a key begins, unlike that of any other line; `None`: with the record
+    /// itself. For a host that wants to know which lines are touched.
+    #[cold]
+    pub fn place_of(&self, key: &[u8]) -> Option<u64> {
+        if self.class == KeyClass::Fixed8 && self.get_direct(head(key, 0)).is_some() {
+            return None;
+        }
+        Some(by_class!(self.line_number(key)))
+    }
+
+    fn line_number<C: Hashed>(&self, key: &[u8]) -> u64 {
+        let (hash, _) = C::hash(key);
+        // SAFETY: callers are pinned.
+        let table = unsafe { self.shard(hash).table() };
+        self.shard_number::<C>(key) << 32 | table.home_number(hash) as u64
+    }
+
     #[inline(always)]
     fn shard(&self, hash: u64) -> &Shard {
         // SAFETY: the mask leaves no number that is not below the number of shards.

@@ -164,7 +164,7 @@ impl<'a> Table<'a> {
 
     /// The number of the home line.
     #[inline(always)]
-    fn home_number(self, hash: u64) -> usize {
+    pub(super) fn home_number(self, hash: u64) -> usize {
         (hash >> (self.0 & SHIFT) >> MORE) as usize
     }
 

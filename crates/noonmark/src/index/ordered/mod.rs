@@ -38,7 +38,7 @@ mod scan;
 
 use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp};
 use crate::record::RecordPtr;
-use fence::{Compared, Fixed, Free, Probe, Short};
+use fence::{Compared, Fence, Fixed, Free, Probe, Short};
 use node::{Header, Node, prefetch_inner, prefetch_leaf};
 use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
@@ -81,6 +81,13 @@ impl OrderedIndex {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Lookup {
         by_class!(self, tree => tree.get(key))
+    }
+
+    /// A number for the leaf that a key is in: what `hash` makes of the least key that belongs there. For a host that
+    /// wants to know which lines are touched.
+    #[cold]
+    pub fn leaf_of(&self, key: &[u8], hash: fn(&[u8]) -> u64) -> u64 {
+        by_class!(self, tree => tree.leaf_of(key, hash))
     }
 
     /// The records under the first keys, as many as `found` has room for; `None` where there is none. The
@@ -231,6 +238,23 @@ impl<C: Compared> Tree<C> {
             {
                 return lookup;
             }
+        }
+    }
+
+    fn leaf_of(&self, key: &[u8], hash: fn(&[u8]) -> u64) -> u64 {
+        let probe = Probe::key::<C>(key);
+        loop {
+            let Some((leaf, version)) = self.leaf_for(probe) else { continue };
+            let lower = leaf.header().lower();
+            if !leaf.stamp().is_still(version) {
+                continue;
+            }
+            return match lower {
+                Fence::NONE => 0,
+                Fence(head) if C::SHORT => hash(&head.to_be_bytes()),
+                // SAFETY: the caller is pinned, and the fence was the node's at `version`.
+                fence => hash(unsafe { fence.bytes() }),
+            };
         }
     }
 

@@ -1,0 +1,61 @@
+//! Logical cache lines: what a host is told that a transaction is about to touch.
+//!
+//! A line has a number that follows from what lies in it, never from where it lies: the key of a record, the least key of
+//! a leaf, a slot. So a simulated run is the same on every machine. On threads none of this is worked out.
+//!
+//! What is left out: the nodes of an ordered index above the leaves, which hardly change, so that every core has them;
+//! words of a value that lie on other lines than its version; and the waiting room.
+
+use crate::table::{Index, TableRef};
+use noonmark_core::{Line, SlotId};
+
+/// Words of a line.
+const LINE_WORDS: u32 = 8;
+/// What has no table.
+const SLOTS: u32 = u32::MAX;
+const SHARED: u32 = u32::MAX - 1;
+/// A table has so many spaces: records, places in its index, and stamps of its index.
+const SPACES: u32 = 3;
+
+/// The line of the gate, which everybody reads.
+pub(crate) const GATE: Line = Line { space: SHARED, line: 0 };
+/// The line of the last commit time of passing sessions.
+pub(crate) const PASSING: Line = Line { space: SHARED, line: 1 };
+
+/// What a slot says of its transaction.
+pub(crate) fn slot(slot: SlotId) -> Line {
+    Line { space: SLOTS, line: slot.index() as u64 }
+}
+
+/// A part of a record that begins so many words in it.
+pub(crate) fn of_record(table: TableRef, key: &[u8], at: u32) -> Line {
+    let line = hash(key) ^ u64::from(at / LINE_WORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Line { space: table.get().id * SPACES, line }
+}
+
+/// Where the index is looked into for a key.
+pub(crate) fn of_place(table: TableRef, key: &[u8]) -> Line {
+    match &table.get().index {
+        Index::Hash(index) => match index.place_of(key) {
+            Some(line) => Line { space: table.get().id * SPACES + 1, line },
+            // With the record itself.
+            None => of_record(table, key, 0),
+        },
+        Index::Ordered(_) => of_stamp(table, key),
+    }
+}
+
+/// The stamp of the node in which a key is, or would be.
+pub(crate) fn of_stamp(table: TableRef, key: &[u8]) -> Line {
+    let line = match &table.get().index {
+        Index::Hash(index) => index.shard_of(key),
+        Index::Ordered(index) => index.leaf_of(key, hash),
+    };
+    Line { space: table.get().id * SPACES + 2, line }
+}
+
+/// FNV-1a: the same on every machine.
+fn hash(key: &[u8]) -> u64 {
+    let byte_by_byte = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    key.iter().fold(0xcbf2_9ce4_8422_2325, byte_by_byte)
+}
