@@ -23,6 +23,7 @@ Examples:
   noonmark bench tpcc --protocol occ,tictoc --groups both --html tpcc.html
   noonmark bench stm --preset maps    transactional maps beside maps without transactions, and beside those of others
   noonmark check history.jsonl        is this history serializable?
+  noonmark fuzz --seeds 0..10000      does any of these schedules break a protocol?
 
 Exit status: 0 done; 1 a run or a check failed, or its result is wrong; 2 the command line is wrong;
 3 a history could not be judged.";
@@ -33,6 +34,8 @@ pub enum Command {
     Bench(Box<Bench>),
     /// Say whether a history is serializable, and show why not
     Check(Check),
+    /// Run small workloads on virtual cores under many schedules, and check their histories
+    Fuzz(Fuzz),
 }
 
 /// The workloads that can be run.
@@ -267,6 +270,34 @@ pub struct Check {
     pub opaque: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  noonmark fuzz                                         a thousand schedules of all protocols and mixes of them
+  noonmark fuzz --protocol tictoc,occ --seeds 0..50000
+  noonmark fuzz --seeds 4711..4712                      one of them again
+
+A seed decides everything: tables, protocols, transactions, and which of the workers goes on at each step. The workers are coroutines
+on one thread, so a seed gives the same run on every machine. What is printed of a broken one is the checker's report,
+after the case has been made as small as it still fails.")]
+pub struct Fuzz {
+    /// Protocols, commas between; tables take one of them, or several are mixed [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub protocol: Vec<String>,
+
+    /// Which seeds, the last one not included
+    #[arg(long, value_name = "A..B", value_parser = seeds, default_value = "0..1000")]
+    pub seeds: std::ops::Range<u64>,
+}
+
+fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let parts = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    match parts {
+        Some((from, to)) if from < to => Ok(from..to),
+        _ => Err("must be two whole numbers, the smaller first, as in 0..1000".into()),
+    }
+}
+
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(s) if s > 0.0 && s <= 86_400.0 => Ok(s),
@@ -336,6 +367,8 @@ mod tests {
             (vec!["bench", "stm", "--protocol", "occ"], "--protocol"),
             (vec!["bench", "--theta", "0.5", "stm"], "stm"),
             (vec!["check"], "<FILE>"),
+            (vec!["fuzz", "--seeds", "7"], "0..1000"),
+            (vec!["fuzz", "--seeds", "9..7"], "9..7"),
         ] {
             let error = Cli::try_parse_from([vec!["noonmark"], args].concat()).unwrap_err();
             let line = one_line(&error);

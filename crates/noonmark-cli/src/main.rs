@@ -10,6 +10,7 @@
 //! | `single.rs` | one run, in the words of `noonmark-workloads` |
 //! | `live.rs` | the display while runs go on |
 //! | `check.rs` | `noonmark check` |
+//! | `fuzz.rs` | `noonmark fuzz` |
 //! | `allocator.rs` | the allocator, told to keep the memory that it has |
 //! | `machine.rs`, `output.rs`, `error.rs` | the machine in words; files; failures and exit statuses |
 //!
@@ -23,6 +24,7 @@ mod args;
 mod bench;
 mod check;
 mod error;
+mod fuzz;
 mod live;
 mod machine;
 mod output;
@@ -60,5 +62,6 @@ fn run() -> Result<(), Failure> {
     match cli.command.unwrap_or_else(|| Command::Bench(Box::new(Bench { seed: 1, ..Bench::default() }))) {
         Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
     }
 }

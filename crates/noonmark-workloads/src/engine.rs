@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use noonmark::{
-    Abort, ColumnGroup, Database, FoundRows, Number, Policy, Protocol, SecondaryIndex, TableOptions,
-    Transaction,
+    Abort, ColumnGroup, Database, FoundRows, Host, Number, Policy, Protocol, SecondaryIndex, TableOptions,
+    Threads, Transaction,
 };
 
 use crate::store::{
@@ -20,14 +20,27 @@ use crate::store::{
 };
 
 /// A database whose tables take one protocol, or several in turn. Cloning it makes another handle.
-#[derive(Clone)]
-pub struct EngineStore {
-    db: Database,
+pub struct EngineStore<H: Host = Threads> {
+    db: Database<H>,
     protocols: Arc<[Protocol]>,
     /// Tables made so far: says whose turn it is.
     tables: Arc<AtomicUsize>,
     /// Whether they are told how many rows to expect.
     row_hint: bool,
+    /// How transactions are retried.
+    policy: Policy,
+}
+
+impl<H: Host> Clone for EngineStore<H> {
+    fn clone(&self) -> Self {
+        EngineStore {
+            db: self.db.clone(),
+            protocols: self.protocols.clone(),
+            tables: self.tables.clone(),
+            row_hint: self.row_hint,
+            policy: self.policy.clone(),
+        }
+    }
 }
 
 impl EngineStore {
@@ -37,10 +50,13 @@ impl EngineStore {
         let db = db.map_err(|error| StoreError::Session { reason: error.to_string() })?;
         Ok(EngineStore::of(db, protocols))
     }
+}
 
-    /// A database that is there already.
-    pub fn of(db: Database, protocols: &[Protocol]) -> Self {
-        EngineStore { db, protocols: protocols.into(), tables: Arc::default(), row_hint: true }
+impl<H: Host> EngineStore<H> {
+    /// A database that is there already, on whatever host.
+    pub fn of(db: Database<H>, protocols: &[Protocol]) -> Self {
+        let policy = Policy::default();
+        EngineStore { db, protocols: protocols.into(), tables: Arc::default(), row_hint: true, policy }
     }
 
     /// The same; whether its tables are told how many rows to expect, as they are unless told otherwise.
@@ -48,8 +64,13 @@ impl EngineStore {
         EngineStore { row_hint, ..self }
     }
 
+    /// The same; how its transactions are retried, if not by the default.
+    pub fn policy(self, policy: Policy) -> Self {
+        EngineStore { policy, ..self }
+    }
+
     /// The database.
-    pub fn database(&self) -> &Database {
+    pub fn database(&self) -> &Database<H> {
         &self.db
     }
 }
@@ -58,7 +79,7 @@ impl EngineStore {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnyTables;
 
-impl Scope<EngineStore> for AnyTables {
+impl<H: Host> Scope<EngineStore<H>> for AnyTables {
     fn reads<K: StoreKey, R: StoreRow>(self, _: &noonmark::Table<K, R>) -> Self {
         self
     }
@@ -69,18 +90,18 @@ impl Scope<EngineStore> for AnyTables {
 }
 
 /// A session that counts attempts.
-pub struct EngineSession {
-    session: noonmark::Session,
+pub struct EngineSession<H: Host = Threads> {
+    session: noonmark::Session<H>,
     attempts_max: u64,
     policy: Policy,
 }
 
-impl EngineSession {
+impl<H: Host> EngineSession<H> {
     #[inline]
     fn counted<T>(
         &mut self,
-        mut body: impl FnMut(&mut Transaction<'_>) -> TxnResult<EngineStore, T>,
-    ) -> TxnResult<EngineStore, T> {
+        mut body: impl FnMut(&mut Transaction<'_, H>) -> TxnResult<EngineStore<H>, T>,
+    ) -> TxnResult<EngineStore<H>, T> {
         let mut attempts = 0;
         let result = self.session.try_transact_with::<T, Failure<Abort>>(&self.policy, |tx| {
             attempts += 1;
@@ -91,13 +112,13 @@ impl EngineSession {
     }
 }
 
-impl Session<EngineStore> for EngineSession {
+impl<H: Host> Session<EngineStore<H>> for EngineSession<H> {
     #[inline]
     fn run<T>(
         &mut self,
         _: &AnyTables,
-        body: impl FnMut(&mut Transaction<'_>) -> TxnResult<EngineStore, T>,
-    ) -> TxnResult<EngineStore, T> {
+        body: impl FnMut(&mut Transaction<'_, H>) -> TxnResult<EngineStore<H>, T>,
+    ) -> TxnResult<EngineStore<H>, T> {
         self.counted(body)
     }
 
@@ -105,11 +126,11 @@ impl Session<EngineStore> for EngineSession {
         &mut self,
         attempts_max: u32,
         _: &AnyTables,
-        body: impl FnMut(&mut Transaction<'_>) -> TxnResult<EngineStore, T>,
-    ) -> TxnResult<EngineStore, T> {
-        self.policy.attempts_max = Some(attempts_max);
+        body: impl FnMut(&mut Transaction<'_, H>) -> TxnResult<EngineStore<H>, T>,
+    ) -> TxnResult<EngineStore<H>, T> {
+        let before = self.policy.attempts_max.replace(attempts_max);
         let result = self.counted(body);
-        self.policy.attempts_max = None;
+        self.policy.attempts_max = before;
         result
     }
 
@@ -138,13 +159,13 @@ impl<K: StoreKey> Found<K> for FoundRows<'_, '_, K> {
     }
 }
 
-impl Store for EngineStore {
+impl<H: Host> Store for EngineStore<H> {
     type Table<K: StoreKey, R: StoreRow> = noonmark::Table<K, R>;
     type Group<K: StoreKey, R: Part<I>, const I: usize> = ColumnGroup<K, R::Group>;
     type Index<X: StoreKey, K: StoreKey, R: StoreRow> = SecondaryIndex<X, K>;
     type Scope = AnyTables;
-    type Session = EngineSession;
-    type Txn<'a> = Transaction<'a>;
+    type Session = EngineSession<H>;
+    type Txn<'a> = Transaction<'a, H>;
     type Found<'a, 'k, K: StoreKey> = FoundRows<'a, 'k, K>;
     type Abort = Abort;
 
@@ -194,10 +215,10 @@ impl Store for EngineStore {
         AnyTables
     }
 
-    fn session(&self) -> Result<EngineSession, StoreError> {
+    fn session(&self) -> Result<EngineSession<H>, StoreError> {
         let session = self.db.session();
         let session = session.map_err(|error| StoreError::Session { reason: error.to_string() })?;
-        Ok(EngineSession { session, attempts_max: 0, policy: Policy::default() })
+        Ok(EngineSession { session, attempts_max: 0, policy: self.policy.clone() })
     }
 
     fn conflicts(&self) -> Conflicts {
@@ -216,10 +237,10 @@ impl Store for EngineStore {
     }
 }
 
-impl Appends for EngineStore {
+impl<H: Host> Appends for EngineStore<H> {
     #[inline]
     fn append<K: StoreKey, R: Part<I, Group = Vec<u8>>, const I: usize>(
-        tx: &mut Transaction<'_>,
+        tx: &mut Transaction<'_, H>,
         group: &ColumnGroup<K, Vec<u8>>,
         key: &K,
         bytes: &[u8],
@@ -231,24 +252,24 @@ impl Appends for EngineStore {
 /// The operations on existing rows, which tables and column groups have alike.
 macro_rules! rows {
     ($handle:ident<$key:ident, $value:ident: $bound:path>) => {
-        impl<$key: StoreKey, $value: $bound> Rows<EngineStore> for $handle<$key, $value> {
+        impl<H: Host, $key: StoreKey, $value: $bound> Rows<EngineStore<H>> for $handle<$key, $value> {
             type Key = $key;
             type Value = $value;
 
             #[inline(always)]
-            fn get(&self, tx: &mut Transaction<'_>, key: &$key) -> Result<Option<$value>, Abort> {
+            fn get(&self, tx: &mut Transaction<'_, H>, key: &$key) -> Result<Option<$value>, Abort> {
                 tx.get(self, key)
             }
 
             #[inline(always)]
-            fn need(&self, tx: &mut Transaction<'_>, key: &$key) -> Result<$value, Abort> {
+            fn need(&self, tx: &mut Transaction<'_, H>, key: &$key) -> Result<$value, Abort> {
                 tx.need(self, key)
             }
 
             #[inline(always)]
             fn update(
                 &self,
-                tx: &mut Transaction<'_>,
+                tx: &mut Transaction<'_, H>,
                 key: &$key,
                 change: impl FnOnce(&mut $value),
             ) -> Result<(), Abort> {
@@ -256,14 +277,14 @@ macro_rules! rows {
             }
 
             #[inline(always)]
-            fn write(&self, tx: &mut Transaction<'_>, key: &$key, value: $value) -> Result<bool, Abort> {
+            fn write(&self, tx: &mut Transaction<'_, H>, key: &$key, value: $value) -> Result<bool, Abort> {
                 tx.write(self, key, value)
             }
 
             #[inline(always)]
             fn look_up<'a, 'k>(
                 &self,
-                tx: &mut <EngineStore as Store>::Txn<'a>,
+                tx: &mut <EngineStore<H> as Store>::Txn<'a>,
                 keys: &'k [$key],
             ) -> FoundRows<'a, 'k, $key> {
                 tx.look_up(self, keys)
@@ -272,7 +293,7 @@ macro_rules! rows {
             #[inline(always)]
             fn get_found(
                 &self,
-                tx: &mut Transaction<'_>,
+                tx: &mut Transaction<'_, H>,
                 found: &FoundRows<'_, '_, $key>,
                 some: Range<usize>,
                 each: impl FnMut(usize, Option<$value>),
@@ -283,7 +304,7 @@ macro_rules! rows {
             #[inline(always)]
             fn update_found(
                 &self,
-                tx: &mut Transaction<'_>,
+                tx: &mut Transaction<'_, H>,
                 found: &FoundRows<'_, '_, $key>,
                 some: Range<usize>,
                 each: impl FnMut(usize, &mut $value),
@@ -294,7 +315,7 @@ macro_rules! rows {
             #[inline(always)]
             fn get_many(
                 &self,
-                tx: &mut Transaction<'_>,
+                tx: &mut Transaction<'_, H>,
                 keys: &[$key],
                 each: impl FnMut(usize, Option<$value>),
             ) -> Result<(), Abort> {
@@ -304,7 +325,7 @@ macro_rules! rows {
             #[inline(always)]
             fn update_many(
                 &self,
-                tx: &mut Transaction<'_>,
+                tx: &mut Transaction<'_, H>,
                 keys: &[$key],
                 each: impl FnMut(usize, &mut $value),
             ) -> Result<(), Abort> {
@@ -314,7 +335,7 @@ macro_rules! rows {
             #[inline(always)]
             fn range(
                 &self,
-                tx: &mut Transaction<'_>,
+                tx: &mut Transaction<'_, H>,
                 bounds: impl RangeBounds<$key>,
                 scan: Scan,
                 each: impl FnMut($key, $value) -> ControlFlow<()>,
@@ -336,28 +357,28 @@ use noonmark::Table as EngineTable;
 rows!(EngineTable<K, R: StoreRow>);
 rows!(ColumnGroup<K, G: crate::store::StoreGroup>);
 
-impl<K: StoreKey, R: StoreRow> Table<EngineStore> for EngineTable<K, R> {
+impl<H: Host, K: StoreKey, R: StoreRow> Table<EngineStore<H>> for EngineTable<K, R> {
     #[inline(always)]
-    fn insert(&self, tx: &mut Transaction<'_>, key: &K, row: R) -> Result<bool, Abort> {
+    fn insert(&self, tx: &mut Transaction<'_, H>, key: &K, row: R) -> Result<bool, Abort> {
         tx.insert(self, key, row)
     }
 
     #[inline(always)]
-    fn upsert(&self, tx: &mut Transaction<'_>, key: &K, row: R) -> Result<(), Abort> {
+    fn upsert(&self, tx: &mut Transaction<'_, H>, key: &K, row: R) -> Result<(), Abort> {
         tx.upsert(self, key, row)
     }
 
     #[inline(always)]
-    fn delete(&self, tx: &mut Transaction<'_>, key: &K) -> Result<bool, Abort> {
+    fn delete(&self, tx: &mut Transaction<'_, H>, key: &K) -> Result<bool, Abort> {
         tx.delete(self, key)
     }
 }
 
-impl<K: StoreKey, G: crate::store::StoreGroup> Group<EngineStore> for ColumnGroup<K, G> {
+impl<H: Host, K: StoreKey, G: crate::store::StoreGroup> Group<EngineStore<H>> for ColumnGroup<K, G> {
     #[inline(always)]
     fn add<N: Number>(
         &self,
-        tx: &mut Transaction<'_>,
+        tx: &mut Transaction<'_, H>,
         key: &K,
         field: fn(&mut G) -> &mut N,
         delta: N,
@@ -368,7 +389,7 @@ impl<K: StoreKey, G: crate::store::StoreGroup> Group<EngineStore> for ColumnGrou
     #[inline(always)]
     fn apply(
         &self,
-        tx: &mut Transaction<'_>,
+        tx: &mut Transaction<'_, H>,
         key: &K,
         change: impl Fn(&mut G) + Copy + Send + 'static,
     ) -> Result<(), Abort> {
@@ -376,14 +397,14 @@ impl<K: StoreKey, G: crate::store::StoreGroup> Group<EngineStore> for ColumnGrou
     }
 }
 
-impl<X: StoreKey, K: StoreKey> Index<EngineStore> for SecondaryIndex<X, K> {
+impl<H: Host, X: StoreKey, K: StoreKey> Index<EngineStore<H>> for SecondaryIndex<X, K> {
     type Secondary = X;
     type Primary = K;
 
     #[inline]
     fn range(
         &self,
-        tx: &mut Transaction<'_>,
+        tx: &mut Transaction<'_, H>,
         bounds: impl RangeBounds<X>,
         scan: Scan,
         each: impl FnMut(X, K) -> ControlFlow<()>,

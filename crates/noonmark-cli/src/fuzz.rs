@@ -1,0 +1,75 @@
+//! `noonmark fuzz`: small workloads under many schedules, each from its seed, and what their histories show.
+
+use crate::args::Fuzz;
+use crate::error::Failure;
+use crate::output;
+use indicatif::{ProgressBar, ProgressStyle};
+use noonmark::Protocol;
+use noonmark_sim::fuzz::{Case, Verdict};
+
+/// Runs the seeds; a failure if one of them shows something that cannot be.
+pub fn run(args: &Fuzz) -> Result<(), Failure> {
+    let protocols = protocols(&args.protocol)?;
+    let failed = |case: &Case, error: &dyn std::fmt::Display| {
+        Failure::run(format!("{case} could not be run: {error}"))
+    };
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left");
+    // (It shows itself on a terminal only.)
+    let bar = ProgressBar::new(args.seeds.end - args.seeds.start);
+    let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+    let (mut transactions, mut all_steps, mut broken) = (0, 0, 0);
+    for seed in args.seeds.clone() {
+        let case = Case::draw(seed, &protocols);
+        match case.run().map_err(|error| failed(&case, &error))? {
+            Verdict::Holds { committed, steps } => {
+                transactions += committed;
+                all_steps += steps;
+            }
+            Verdict::Broken(_) => {
+                broken += 1;
+                let smaller = case.shrink(|case| matches!(case.run(), Ok(Verdict::Broken(_))));
+                let told = match smaller.run().map_err(|error| failed(&smaller, &error))? {
+                    Verdict::Broken(told) => told,
+                    Verdict::Holds { .. } => unreachable!("a case is a function of its seed"),
+                };
+                bar.suspend(|| output::print(&format!("{case}\nmade smaller: {smaller}\n{told}\n\n")))?;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let seeds = args.seeds.end - args.seeds.start;
+    output::print(&format!(
+        "{seeds} seeds, {broken} of them broken; {transactions} transactions committed in the others, in {all_steps} steps\n"
+    ))?;
+    if broken > 0 {
+        return Err(Failure::run(format!("{broken} of {seeds} seeds show what no serial execution could")));
+    }
+    Ok(())
+}
+
+fn protocols(names: &[String]) -> Result<Vec<Protocol>, Failure> {
+    let mut protocols = Vec::new();
+    for name in names {
+        match name.as_str() {
+            "all" => protocols.extend(Protocol::ALL),
+            name => protocols.push(name.parse().map_err(|error| Failure::usage(format!("{error}")))?),
+        }
+    }
+    Ok(if protocols.is_empty() { Protocol::ALL.to_vec() } else { protocols })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_seeds_run_and_nonsense_is_refused() {
+        let args = |protocol: &str, seeds| Fuzz { protocol: vec![protocol.into()], seeds };
+        run(&args("occ", 0..5)).unwrap();
+        run(&args("all", 5..10)).unwrap();
+        let refused = run(&args("ooc", 0..5)).unwrap_err();
+        assert_eq!(refused.status(), 2);
+        assert!(refused.to_string().contains("ooc"), "{refused}");
+    }
+}

@@ -1,0 +1,413 @@
+//! Workers as coroutines, and who of them runs next.
+//!
+//! A worker runs until it must wait: for its turn, because it is about to do something that others can see and the
+//! clock of another is behind its own; or for somebody to wake it. Whoever is behind runs next. Between two such points a
+//! worker runs alone, whatever it does.
+//!
+//! **Ties** are broken by numbers drawn from the seed, and workers begin at times drawn from it, so that they do not march
+//! in step, which no real cores do.
+//!
+//! **Limits.** A run that has come to its limit is over: whoever waits then is told that his time is up, and whoever asks
+//! ([`crate::VirtualCores::is_over`]) should come to an end. It is drained, not dropped: each worker goes on until it
+//! returns, and frees what it has.
+//!
+//! **Nobody left to wake.** If all workers wait to be woken, none of them ever will be. That is a lost wake-up, or a
+//! deadlock, and an error of the run: they are told that their time is up, so that they end, and the run says who waited.
+//!
+//! What it does not do: it knows no host and no line.
+
+use crate::lines::LineCounts;
+use crate::machine::Picoseconds;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A worker's stack. Transactions are shallow; what is not touched takes no memory.
+const STACK_BYTES: usize = 256 << 10;
+
+/// How long a run may last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Virtual time after which it is over.
+    pub until_ps: Picoseconds,
+    /// How often workers may touch lines, all together, before it is over: for those that get nowhere.
+    pub steps: u64,
+}
+
+impl Default for Limits {
+    /// None to speak of: a hundred virtual days.
+    fn default() -> Self {
+        Limits { until_ps: 8_640_000_000_000_000_000, steps: u64::MAX }
+    }
+}
+
+/// What ended a run before its workers did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Limits::until_ps`].
+    Time,
+    /// [`Limits::steps`].
+    Steps,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// When the last worker ended.
+    pub ended_ps: Picoseconds,
+    /// How often workers touched lines, or otherwise did something that others could see.
+    pub steps: u64,
+    /// How often another worker went on than the one before.
+    pub switches: u64,
+    /// What became of the lines.
+    pub lines: LineCounts,
+    /// The limit that ended the run, if one did.
+    pub limit: Option<Limit>,
+}
+
+/// Why there is no report of a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// More workers than the machine has cores.
+    #[error("{workers} workers, on a machine of {cores} cores")]
+    TooManyWorkers {
+        /// How many were to run.
+        workers: usize,
+        /// How many can.
+        cores: usize,
+    },
+    /// A run within a run.
+    #[error("a run is under way on these cores already")]
+    UnderWay,
+    /// No memory for the stacks.
+    #[error("no memory for the workers' stacks: {0}")]
+    Stacks(String),
+    /// All that had not ended waited to be woken, by nobody.
+    #[error("workers {0:?} waited to be woken, and nobody was left to wake them")]
+    NobodyLeft(Vec<usize>),
+}
+
+/// Why a worker does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// It does, or it is in line.
+    Ready,
+    /// It waits to be woken. If it has a deadline, it is in line for that, too.
+    Asleep,
+    /// It has returned.
+    Ended,
+}
+
+#[derive(Debug)]
+struct Worker {
+    clock_ps: Picoseconds,
+    mode: Mode,
+    /// Somebody has woken it since it last began to wait.
+    is_woken: bool,
+    /// The number of its entry in the line that counts: earlier ones are out of date.
+    ticket: u64,
+}
+
+/// Who is in line, and the clocks.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    workers: Vec<Worker>,
+    /// By clock, then by a random number: who goes on next. Entries whose ticket is out of date are passed over.
+    line: BinaryHeap<Reverse<(Picoseconds, u32, usize, u64)>>,
+    running: Option<usize>,
+    /// When those are over that have no clock: before, between and after runs.
+    idle_ps: Picoseconds,
+    limits: Limits,
+    /// The limit that the run has come to.
+    limit: Option<Limit>,
+    /// Nobody was left to wake these.
+    stranded: Vec<usize>,
+    tickets: u64,
+    steps: u64,
+    switches: u64,
+    random: u64,
+}
+
+impl Clocks {
+    pub(crate) fn new(seed: u64) -> Self {
+        Clocks {
+            workers: Vec::new(),
+            line: BinaryHeap::new(),
+            running: None,
+            idle_ps: 0,
+            limits: Limits::default(),
+            limit: None,
+            stranded: Vec::new(),
+            tickets: 0,
+            steps: 0,
+            switches: 0,
+            random: seed,
+        }
+    }
+
+    /// The next random number (SplitMix64).
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Who runs, if anybody does.
+    pub(crate) fn running(&self) -> Option<usize> {
+        self.running
+    }
+
+    /// What time it is for whoever runs.
+    pub(crate) fn now_ps(&self) -> Picoseconds {
+        self.running.map_or(self.idle_ps, |worker| self.workers[worker].clock_ps)
+    }
+
+    /// The time of whoever is furthest ahead, of those that have not ended.
+    pub(crate) fn last_ps(&self) -> Picoseconds {
+        let clocks =
+            self.workers.iter().filter(|worker| worker.mode != Mode::Ended).map(|worker| worker.clock_ps);
+        clocks.max().unwrap_or(self.idle_ps).max(self.now_ps())
+    }
+
+    /// Puts the clock of whoever runs forward to this time.
+    pub(crate) fn set_now(&mut self, now_ps: Picoseconds) {
+        match self.running {
+            Some(worker) => self.workers[worker].clock_ps = self.workers[worker].clock_ps.max(now_ps),
+            None => self.idle_ps = self.idle_ps.max(now_ps),
+        }
+    }
+
+    /// Whoever runs is about to do something that others can see: whether he must let others go on first.
+    pub(crate) fn must_yield(&mut self) -> bool {
+        let Some(worker) = self.running else { return false };
+        self.steps += 1;
+        let now_ps = self.workers[worker].clock_ps;
+        if self.limit.is_none() {
+            if now_ps >= self.limits.until_ps {
+                self.limit = Some(Limit::Time);
+            } else if self.steps >= self.limits.steps {
+                self.limit = Some(Limit::Steps);
+            }
+            if self.limit.is_some() {
+                self.rouse();
+            }
+        }
+        self.skip_outdated();
+        self.line.peek().is_some_and(|&Reverse((first_ps, ..))| first_ps <= now_ps)
+    }
+
+    fn skip_outdated(&mut self) {
+        while let Some(&Reverse((.., worker, ticket))) = self.line.peek() {
+            if self.workers[worker].ticket == ticket {
+                break;
+            }
+            self.line.pop();
+        }
+    }
+
+    /// Gets in line, to go on when nobody's clock is before this time.
+    fn line_up(&mut self, worker: usize, at_ps: Picoseconds) {
+        self.tickets += 1;
+        self.workers[worker].ticket = self.tickets;
+        let tie = self.random() as u32;
+        self.line.push(Reverse((at_ps, tie, worker, self.tickets)));
+    }
+
+    /// Whoever runs lets others go on that are behind.
+    pub(crate) fn get_in_line(&mut self) {
+        if let Some(worker) = self.running {
+            let now_ps = self.workers[worker].clock_ps;
+            self.line_up(worker, now_ps);
+        }
+    }
+
+    /// Whoever runs will wait to be woken, unless he has been since he last said that he would look: whether he
+    /// does.
+    pub(crate) fn fall_asleep(&mut self, until_ps: Option<Picoseconds>) -> bool {
+        let Some(worker) = self.running else { return false };
+        if std::mem::take(&mut self.workers[worker].is_woken) || self.is_over() {
+            return false;
+        }
+        self.workers[worker].mode = Mode::Asleep;
+        if let Some(until_ps) = until_ps {
+            let at_ps = until_ps.max(self.workers[worker].clock_ps);
+            self.line_up(worker, at_ps);
+        } else {
+            // In line nowhere.
+            self.tickets += 1;
+            self.workers[worker].ticket = self.tickets;
+        }
+        true
+    }
+
+    /// Whoever runs will look whether what he waits for is there: who wakes him from here on has not done so in vain.
+    pub(crate) fn forget_wakes(&mut self) {
+        if let Some(worker) = self.running {
+            self.workers[worker].is_woken = false;
+        }
+    }
+
+    /// Wakes a worker: it goes on this much later than it is for whoever wakes it.
+    pub(crate) fn wake(&mut self, worker: usize, after_ps: Picoseconds) {
+        let now_ps = self.now_ps();
+        let Some(sleeper) = self.workers.get_mut(worker) else { return };
+        match sleeper.mode {
+            Mode::Asleep => {
+                sleeper.mode = Mode::Ready;
+                sleeper.clock_ps = sleeper.clock_ps.max(now_ps + after_ps);
+                let at_ps = sleeper.clock_ps;
+                self.line_up(worker, at_ps);
+            }
+            Mode::Ready => sleeper.is_woken = true,
+            Mode::Ended => {}
+        }
+    }
+
+    /// Takes whoever is next out of the line, and lets him run. `None`: nobody is in it.
+    fn next(&mut self) -> Option<usize> {
+        self.skip_outdated();
+        let Reverse((at_ps, _, worker, _)) = self.line.pop()?;
+        let next = &mut self.workers[worker];
+        next.clock_ps = next.clock_ps.max(at_ps);
+        next.mode = Mode::Ready;
+        // What lines up again has a new ticket; what is left in line is none of its own.
+        next.ticket = 0;
+        if self.running != Some(worker) {
+            self.switches += 1;
+        }
+        self.running = Some(worker);
+        Some(worker)
+    }
+
+    /// Whether nobody is to wait any more, and all are to end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.limit.is_some() || !self.stranded.is_empty()
+    }
+
+    /// All that sleep go on, to find that their time is up. Who they were.
+    fn rouse(&mut self) -> Vec<usize> {
+        let asleep = |worker: &usize| matches!(self.workers[*worker].mode, Mode::Asleep);
+        let roused: Vec<usize> = (0..self.workers.len()).filter(asleep).collect();
+        for &worker in &roused {
+            self.workers[worker].mode = Mode::Ready;
+            let at_ps = self.workers[worker].clock_ps;
+            self.line_up(worker, at_ps);
+        }
+        roused
+    }
+}
+
+/// What is suspended and resumed.
+type Yield = Yielder<(), ()>;
+type Body = Coroutine<(), (), (), DefaultStack>;
+
+thread_local! {
+    /// Where the worker that runs on this thread is suspended.
+    static YIELDER: Cell<Option<NonNull<Yield>>> = const { Cell::new(None) };
+}
+
+/// Suspends the worker that runs on this thread, until it is its turn again.
+pub(crate) fn suspend() {
+    let Some(yielder) = YIELDER.get() else { return };
+    // SAFETY: it lives as long as the coroutine that set it, on whose stack we are: whenever a coroutine is resumed
+    // its own is set, and when it is left, none is.
+    unsafe { yielder.as_ref() }.suspend(());
+    YIELDER.set(Some(yielder));
+}
+
+/// The clocks, for a moment.
+pub(crate) fn lock(clocks: &Mutex<Clocks>) -> MutexGuard<'_, Clocks> {
+    clocks.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Runs workers until all have ended. `Ok`: when the last one ended, with steps and switches; a panic of a worker is
+/// handed on.
+pub(crate) fn run<F: FnOnce()>(
+    clocks: &Arc<Mutex<Clocks>>,
+    limits: Limits,
+    mut start_ps: impl FnMut(u64) -> Picoseconds,
+    bodies: Vec<F>,
+) -> Result<Report, SimulationError> {
+    let mut workers: Vec<Body> = Vec::with_capacity(bodies.len());
+    for body in bodies {
+        let stack =
+            DefaultStack::new(STACK_BYTES).map_err(|error| SimulationError::Stacks(error.to_string()))?;
+        let start = move |yielder: &Yield, ()| {
+            YIELDER.set(Some(NonNull::from(yielder)));
+            body();
+        };
+        // SAFETY: the coroutine borrows what the body borrows, and does not outlive this call: the vector is dropped
+        // before it returns, however it does, and with it each coroutine that has not ended, which unwinds its stack.
+        workers.push(unsafe { Coroutine::with_stack_unchecked(stack, start) });
+    }
+    {
+        let mut clocks = lock(clocks);
+        if clocks.running.is_some() || !clocks.workers.is_empty() {
+            return Err(SimulationError::UnderWay);
+        }
+        (clocks.limits, clocks.limit, clocks.steps, clocks.switches) = (limits, None, 0, 0);
+        let began_ps = clocks.idle_ps;
+        clocks.limits.until_ps = limits.until_ps.saturating_add(began_ps);
+        for worker in 0..workers.len() {
+            let at_ps = began_ps + start_ps(clocks.random());
+            clocks.workers.push(Worker { clock_ps: at_ps, mode: Mode::Ready, is_woken: false, ticket: 0 });
+            clocks.line_up(worker, at_ps);
+        }
+    }
+    let _left = Left(clocks);
+    let mut left = workers.len();
+    while left > 0 {
+        let next = {
+            let mut clocks = lock(clocks);
+            match clocks.next() {
+                Some(next) => next,
+                None => {
+                    clocks.stranded = clocks.rouse();
+                    continue;
+                }
+            }
+        };
+        // Panics if the worker does. The others are unwound when the vector is dropped.
+        let result = workers[next].resume(());
+        YIELDER.set(None);
+        if let CoroutineResult::Return(()) = result {
+            left -= 1;
+            lock(clocks).workers[next].mode = Mode::Ended;
+        }
+    }
+    let clocks = lock(clocks);
+    if !clocks.stranded.is_empty() {
+        return Err(SimulationError::NobodyLeft(clocks.stranded.clone()));
+    }
+    let ended_ps = clocks.workers.iter().map(|worker| worker.clock_ps).max().unwrap_or(clocks.idle_ps);
+    Ok(Report {
+        ended_ps,
+        steps: clocks.steps,
+        switches: clocks.switches,
+        lines: LineCounts::default(),
+        limit: clocks.limit,
+    })
+}
+
+/// Nobody runs any more: when dropped, however the run ended.
+struct Left<'a>(&'a Mutex<Clocks>);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        YIELDER.set(None);
+        let mut clocks = lock(self.0);
+        let ended_ps = clocks.workers.iter().map(|worker| worker.clock_ps).max();
+        clocks.idle_ps = clocks.idle_ps.max(ended_ps.unwrap_or(0));
+        clocks.workers.clear();
+        clocks.line.clear();
+        clocks.stranded.clear();
+        clocks.running = None;
+    }
+}

@@ -1,0 +1,256 @@
+//! Small workloads under many schedules, and what their histories show.
+//!
+//! Everything about a case is drawn from its seed: the protocols of its tables, their index and granularity, the order that the
+//! database promises, how many workers there are and what they do, with how much patience, and how they are scheduled. A few hot keys are
+//! appended to, read, written, deleted, put in again and scanned, so that nearly every two transactions meet. What the
+//! engine answered is a history, and the checker looks for a serial order of it: in the order of each session, and in
+//! real time where the protocols promise it.
+//!
+//! A case that fails is made smaller: fewer transactions, fewer workers, as long as the same seed still fails with them. What is
+//! left is told as the checker tells it.
+//!
+//! What it does not do: search for schedules by what they cover; each is drawn by itself.
+
+use crate::cores::{Limits, SimulationError};
+use crate::pricing::Schedule;
+use crate::{Machine, VirtualCores};
+use noonmark::{Builder, Database, Order, Policy, Protocol};
+use noonmark_workloads::bank::Updates;
+use noonmark_workloads::engine::EngineStore;
+use noonmark_workloads::random::Random;
+use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec};
+use noonmark_workloads::store::{Failure, Granularity, IndexKind, Store};
+use noonmark_workloads::workload::{RunError, Seat, Share, Workload};
+use std::cell::RefCell;
+use std::fmt;
+use std::time::Duration;
+
+/// One case of the fuzzer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// The protocols of its tables, in turn.
+    pub protocols: Vec<Protocol>,
+    /// Which workload.
+    pub kind: Kind,
+    /// Appended to plainly, or at commit.
+    pub updates: Updates,
+    /// The index of its tables.
+    pub index: IndexKind,
+    /// Their granularity.
+    pub granularity: Granularity,
+    /// How many workers.
+    pub workers: usize,
+    /// How many transactions each of them runs.
+    pub transactions: usize,
+    /// Keys in use at a time.
+    pub hot_keys: u64,
+    /// After how many failed attempts a transaction runs alone, if ever.
+    pub escape_after: Option<u32>,
+    /// How long a transaction may take.
+    pub deadline: Option<Duration>,
+    /// How workers are scheduled.
+    pub schedule: Schedule,
+}
+
+/// What became of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// There is such an order.
+    Holds {
+        /// Transactions that committed.
+        committed: u64,
+        /// Steps of the schedule.
+        steps: u64,
+    },
+    /// There is none, or somebody waited for nobody.
+    Broken(String),
+}
+
+impl Case {
+    /// Draws a case, of these protocols.
+    pub fn draw(seed: u64, protocols: &[Protocol]) -> Self {
+        let mut random = Random::new(seed, 0);
+        let mut pick = |below: u64| random.below(below);
+        let some = protocols.len() as u64;
+        // One protocol in two cases of three; otherwise two or three, mixed.
+        let tables = if some < 2 { 1 } else { [1, 1, 1, 1, 2, 3][pick(6) as usize] };
+        let protocols: Vec<Protocol> = (0..tables).map(|_| protocols[pick(some) as usize]).collect();
+        let kind = [Kind::Append, Kind::Register, Kind::Scan, Kind::Scan][pick(4) as usize];
+        let index = match kind {
+            Kind::Scan => IndexKind::Ordered,
+            _ => [IndexKind::Hash, IndexKind::Ordered][pick(2) as usize],
+        };
+        let updates = match kind {
+            Kind::Append => [Updates::Plain, Updates::CommitTime][pick(2) as usize],
+            _ => Updates::Plain,
+        };
+        let granularity = [Granularity::Fine, Granularity::Coarse][pick(2) as usize];
+        let workers = 2 + pick(5) as usize;
+        let transactions = 4 + pick(28) as usize;
+        let schedule = match pick(5) {
+            0 => Schedule::Machine(Machine::GRANULARITY),
+            1 | 2 => Schedule::Random,
+            _ => Schedule::Priorities {
+                changes: 1 + pick(6) as usize,
+                steps: (workers * transactions) as u64 * 60,
+            },
+        };
+        Case {
+            seed,
+            protocols,
+            kind,
+            updates,
+            index,
+            granularity,
+            workers,
+            transactions,
+            hot_keys: 2 + pick(4),
+            escape_after: [Some(1), Some(3), Some(20), None][pick(4) as usize],
+            deadline: [None, None, Some(Duration::from_micros(20))][pick(3) as usize],
+            schedule,
+        }
+    }
+
+    /// Whether the database promises an order in real time.
+    fn is_strict(&self) -> bool {
+        !self.protocols.iter().all(|protocol| protocol.keeps_read_times())
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`RunError`] if it could not be run at all.
+    pub fn run(&self) -> Result<Verdict, RunError> {
+        self.run_on(|builder| builder)
+    }
+
+    /// The same, on a database that was built in a special way.
+    ///
+    /// # Errors
+    /// As [`Case::run`].
+    pub fn run_on(
+        &self,
+        build: impl FnOnce(Builder<VirtualCores>) -> Builder<VirtualCores>,
+    ) -> Result<Verdict, RunError> {
+        let setting = |error: &dyn fmt::Display| RunError::Setting(error.to_string());
+        let cores = VirtualCores::scheduled(self.schedule, self.seed);
+        let order = if self.is_strict() { Order::Momentary } else { Order::Logical };
+        let builder = Database::builder().host(cores.clone()).max_sessions(self.workers + 1).order(order);
+        let db = build(builder).build().map_err(|error| setting(&error))?;
+        let policy = Policy { escape_after: self.escape_after, deadline: self.deadline, ..Policy::default() };
+        let store = EngineStore::of(db, &self.protocols).policy(policy).row_hint(self.seed.is_multiple_of(2));
+        let spec = RecordedSpec {
+            tables: self.protocols.len(),
+            hot_keys: self.hot_keys,
+            writes_per_key: 20,
+            yield_share: 0.0,
+            updates: self.updates,
+            strict: self.is_strict(),
+            ..RecordedSpec::new(self.kind)
+        };
+        let workload = Recorded::new(&store, spec, self.index, self.granularity)?;
+        let mut loader = store.session()?;
+        workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
+        let mut workers = Vec::with_capacity(self.workers);
+        // All run on this thread, so the order of its readings is that in which things happen.
+        let epoch = std::time::Instant::now();
+        for number in 0..self.workers {
+            let random = Random::new(self.seed, number as u64 + 1);
+            let seat = Seat { number, count: self.workers, random, requests: self.transactions, epoch };
+            workers.push(workload.worker(seat)?);
+        }
+        // Of what gets nowhere, no more than this.
+        let limits = Limits { steps: 2_000_000, ..Limits::default() };
+        let ended = RefCell::new((Vec::new(), 0, None));
+        let report = cores.run(
+            limits,
+            workers.into_iter().map(|mut worker| {
+                let (store, workload, cores, ended) = (&store, &workload, &cores, &ended);
+                move || {
+                    let mut session = match store.session() {
+                        Ok(session) => session,
+                        Err(error) => return ended.borrow_mut().2 = Some(error.to_string()),
+                    };
+                    for _ in 0..self.transactions {
+                        if cores.is_over() {
+                            break;
+                        }
+                        match workload.execute(&mut session, &mut worker) {
+                            Ok(()) => ended.borrow_mut().1 += 1,
+                            Err(Failure::Rollback) => {}
+                            Err(Failure::Abort(abort)) if abort.is_retryable() => {}
+                            Err(Failure::Abort(abort)) => {
+                                ended.borrow_mut().2.get_or_insert(abort.to_string());
+                            }
+                        }
+                    }
+                    ended.borrow_mut().0.push(worker);
+                }
+            }),
+        );
+        let report = match report {
+            Ok(report) => report,
+            Err(SimulationError::NobodyLeft(workers)) => {
+                return Ok(Verdict::Broken(format!(
+                    "workers {workers:?} waited, and nobody was left to wake them"
+                )));
+            }
+            Err(error) => return Err(setting(&error)),
+        };
+        let (mut workers, committed, error) = ended.into_inner();
+        if let Some(error) = error {
+            return Ok(Verdict::Broken(format!("a transaction failed for good: {error}")));
+        }
+        if let Some(limit) = report.limit {
+            return Ok(Verdict::Broken(format!(
+                "the run came to its limit ({limit:?}): nobody gets anywhere"
+            )));
+        }
+        let conditions = workload.check(&mut loader, &mut workers)?;
+        Ok(match conditions.into_iter().find(|condition| !condition.holds) {
+            Some(condition) => Verdict::Broken(condition.words),
+            None => Verdict::Holds { committed, steps: report.steps },
+        })
+    }
+
+    /// The smallest case that it could be made into that still fails, judged by `fails`.
+    pub fn shrink(&self, fails: impl Fn(&Case) -> bool) -> Case {
+        let mut case = self.clone();
+        loop {
+            let fewer = |count: usize| [count / 2, count * 3 / 4, count - 1];
+            let transactions =
+                fewer(case.transactions).map(|transactions| Case { transactions, ..case.clone() });
+            let workers = fewer(case.workers).map(|workers| Case { workers, ..case.clone() });
+            let smaller = workers.into_iter().chain(transactions);
+            let mut possible = smaller.filter(|smaller| smaller.workers > 0 && smaller.transactions > 0);
+            match possible.find(|smaller| *smaller != case && fails(smaller)) {
+                Some(smaller) => case = smaller,
+                None => return case,
+            }
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocols: Vec<&str> = self.protocols.iter().map(|protocol| protocol.name()).collect();
+        let schedule = match self.schedule {
+            Schedule::Machine(machine) => format!("as on {}", machine.name),
+            Schedule::Random => "at random".into(),
+            Schedule::Priorities { changes, .. } => format!("by priorities, {changes} changes"),
+        };
+        write!(
+            f,
+            "seed {}: {}, {} workers of {} transactions, under {} ({:?}, {:?}), scheduled {schedule}",
+            self.seed,
+            self.kind.name(),
+            self.workers,
+            self.transactions,
+            protocols.join("+"),
+            self.index,
+            self.granularity,
+        )
+    }
+}

@@ -1,0 +1,217 @@
+//! What the engine sees of the virtual cores: a host.
+//!
+//! Whoever touches a line first lets those go on whose clocks are behind; then the line is charged to his clock; then he
+//! touches it, at once. So all touches happen in the order of the clocks, and what one core has begun to fetch, another
+//! gets only when the transfer to the first has ended.
+//!
+//! Outside a run (while tables are filled, say) nothing is charged, and nobody waits.
+
+use crate::cores::{self, Clocks, Limits, Report, SimulationError, lock};
+use crate::machine::Machine;
+use crate::pricing::{Pricing, Schedule};
+use noonmark_core::{Access, Host, Line, Numbered, Work};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Wake, Waker};
+
+/// Cores of a simulated machine. A handle: clones are of the same cores.
+#[derive(Clone)]
+pub struct VirtualCores {
+    schedule: Schedule,
+    clocks: Arc<Mutex<Clocks>>,
+    pricing: Arc<Mutex<Pricing>>,
+}
+
+impl VirtualCores {
+    /// All cores of a machine. What happens on them follows from this seed.
+    pub fn new(machine: Machine, seed: u64) -> Self {
+        Self::scheduled(Schedule::Machine(machine), seed)
+    }
+
+    /// Cores whose steps are priced like this.
+    pub fn scheduled(schedule: Schedule, seed: u64) -> Self {
+        let mut clocks = Clocks::new(seed);
+        let pricing = Pricing::new(schedule, || clocks.random());
+        VirtualCores {
+            schedule,
+            clocks: Arc::new(Mutex::new(clocks)),
+            pricing: Arc::new(Mutex::new(pricing)),
+        }
+    }
+
+    /// How their steps are priced.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Runs workers, each on a core of its own, until all have returned.
+    ///
+    /// What they do must depend on nothing but what they are given and what the host tells them, if the run is to
+    /// repeat: not on addresses, nor on the time of day, nor on the order of a hash map with a random seed. They must not
+    /// wait for each other but by way of the host: a lock that is held while a line is touched is held for ever.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if the machine has fewer cores, if a run is under way, or if workers waited for nobody.
+    ///
+    /// # Panics
+    /// If a worker does: its panic goes on.
+    pub fn run<F: FnOnce()>(
+        &self,
+        limits: Limits,
+        workers: impl IntoIterator<Item = F>,
+    ) -> Result<Report, SimulationError> {
+        let workers: Vec<F> = workers.into_iter().collect();
+        let (wanted, cores) = (workers.len(), self.schedule.cores());
+        if wanted > cores {
+            return Err(SimulationError::TooManyWorkers { workers: wanted, cores });
+        }
+        self.pricing().take_counts();
+        let mut report = cores::run(&self.clocks, limits, |random| self.pricing().start_ps(random), workers)?;
+        report.lines = self.pricing().take_counts();
+        Ok(report)
+    }
+
+    /// Whether the run has come to one of its limits, so that whoever runs should end.
+    pub fn is_over(&self) -> bool {
+        lock(&self.clocks).is_over()
+    }
+
+    /// What time it is for whoever asks, in picoseconds.
+    pub fn now_ps(&self) -> u64 {
+        lock(&self.clocks).now_ps()
+    }
+
+    fn pricing(&self) -> std::sync::MutexGuard<'_, Pricing> {
+        self.pricing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// How long it takes to wake somebody. (Neither lock may be held while somebody else goes on, so that what is asked for
+    /// under one is not part of the expression that lets him.)
+    fn wake_ps(&self) -> u64 {
+        self.pricing().wake_ps()
+    }
+
+    /// Lets so much time pass for whoever runs, and those go on whose clocks are behind then.
+    fn advance(&self, duration_ps: u64) {
+        {
+            let mut clocks = lock(&self.clocks);
+            let now_ps = clocks.now_ps();
+            clocks.set_now(now_ps.saturating_add(duration_ps));
+        }
+        self.take_turn();
+    }
+
+    /// Lets those go on whose clocks are behind.
+    fn take_turn(&self) {
+        let must_yield = {
+            let mut clocks = lock(&self.clocks);
+            let must_yield = clocks.must_yield();
+            if must_yield {
+                clocks.get_in_line();
+            }
+            must_yield
+        };
+        if must_yield {
+            cores::suspend();
+        }
+    }
+}
+
+/// Wakes one worker.
+struct Bell {
+    clocks: Arc<Mutex<Clocks>>,
+    worker: usize,
+    after_ps: u64,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        lock(&self.clocks).wake(self.worker, self.after_ps);
+    }
+}
+
+impl Host for VirtualCores {
+    type Label = Numbered;
+
+    fn touch(&self, line: impl FnOnce() -> Line, access: Access) {
+        self.take_turn();
+        let mut clocks = lock(&self.clocks);
+        let Some(core) = clocks.running() else { return };
+        let done_ps = self.pricing().access(core, line, access, &mut clocks);
+        clocks.set_now(done_ps);
+    }
+
+    fn work(&self, work: Work) {
+        let mut clocks = lock(&self.clocks);
+        if clocks.running().is_some() {
+            let now_ps = clocks.now_ps();
+            clocks.set_now(now_ps + self.pricing().work_ps(work));
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.now_ps() / 1_000
+    }
+
+    fn seed(&self) -> u64 {
+        lock(&self.clocks).random()
+    }
+
+    fn spin(&self, _: u32) {
+        let pause_ps = self.pricing().pause_ps(&lock(&self.clocks));
+        self.advance(pause_ps);
+    }
+
+    fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
+        let until_ps = deadline_ns.map(|deadline_ns| deadline_ns.saturating_mul(1_000));
+        let worker = lock(&self.clocks).running();
+        let clocks = self.clocks.clone();
+        // A worker outside a run has nobody who could wake it.
+        let bell = Bell { clocks, worker: worker.unwrap_or(usize::MAX), after_ps: self.wake_ps() };
+        let waker = Waker::from(Arc::new(bell));
+        loop {
+            let (is_late, was_over) = {
+                let mut clocks = lock(&self.clocks);
+                clocks.forget_wakes();
+                (until_ps.is_some_and(|until_ps| clocks.now_ps() >= until_ps), clocks.is_over())
+            };
+            if let Poll::Ready(value) = poll(&waker) {
+                return Some(value);
+            }
+            if was_over {
+                // Whoever asks again and again is to let others come to an end.
+                self.spin(0);
+                return None;
+            }
+            if is_late || worker.is_none() {
+                return None;
+            }
+            let sleeps = lock(&self.clocks).fall_asleep(until_ps);
+            if sleeps {
+                cores::suspend();
+            } else {
+                // Woken since it began to look: by another, or even by what it did itself when it looked. That takes as
+                // long as any wake-up, or whoever wakes himself would look for ever, and nobody else go on.
+                self.advance(self.wake_ps());
+            }
+        }
+    }
+
+    fn sleep_ns(&self, duration_ns: u64) {
+        self.advance(duration_ns.saturating_mul(1_000));
+    }
+
+    fn caller_hint(&self) -> usize {
+        // Who runs outside a run is nobody's neighbour.
+        lock(&self.clocks).running().unwrap_or(self.schedule.cores())
+    }
+}
+
+impl std::fmt::Debug for VirtualCores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VirtualCores").field("schedule", &self.schedule).finish_non_exhaustive()
+    }
+}
