@@ -315,7 +315,7 @@ impl<H: Host> Context<H> {
                 // A value of variable size is shown through an address, like any other: a version made of
                 // this transaction's own, freed after it.
                 to[0] = crate::record::allocate_boxed(self.writes.boxed_value(index, group));
-                crate::commit::retire_boxed(&mut self.limbo, &self.shared.epochs, to[0]);
+                self.own_copies.push(to[0]);
             } else {
                 to.copy_from_slice(self.writes.image(index, group.in_cell as usize, size.words()));
             }

@@ -449,7 +449,7 @@ fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &E
 }
 
 /// Frees a replaced version once nobody can be reading it.
-pub(crate) fn retire_boxed(limbo: &mut Limbo, epochs: &Epochs, address: u64) {
+fn retire_boxed(limbo: &mut Limbo, epochs: &Epochs, address: u64) {
     if address == 0 {
         return;
     }

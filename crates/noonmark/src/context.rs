@@ -11,7 +11,7 @@ use crate::index::NodeSeen;
 use crate::lines;
 use crate::node_set::{NodeEntry, NodeSet};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
-use crate::record::RecordPtr;
+use crate::record::{RecordPtr, free_boxed};
 use crate::table::TableRef;
 use crate::write_set::WriteSet;
 use noonmark_core::{Access, Age, Host, Limbo, SlotId, Step, Timestamp, TxnId, WaitFor, Work};
@@ -98,6 +98,11 @@ pub(crate) struct Context<H: Host> {
     pub limbo: Limbo,
     /// Absent records that will leave their index, with the epoch in which they were queued.
     pub reclaim: VecDeque<(u64, TableRef, RecordPtr)>,
+    /// How many were queued since it last reclaimed some.
+    pub queued: usize,
+    /// Copies of long values of its own that the transaction has read: nobody else knows them, and they are freed when it
+    /// ends.
+    pub own_copies: Vec<u64>,
     /// Random state, for pauses between attempts.
     pub random: u64,
     pub statistics: SessionStatistics,
@@ -130,6 +135,8 @@ impl<H: Host> Context<H> {
             value: Vec::new(),
             limbo: Limbo::new(),
             reclaim: VecDeque::new(),
+            queued: 0,
+            own_copies: Vec::new(),
             random,
             statistics: SessionStatistics::default(),
             shared,
@@ -336,6 +343,10 @@ impl<H: Host> Context<H> {
         self.reads.clear();
         self.nodes.clear();
         self.writes.clear();
+        for address in self.own_copies.drain(..) {
+            // SAFETY: made by `read_own` of this transaction, for rows that were decoded since; nobody else has it.
+            unsafe { free_boxed(address) };
+        }
         if !self.created.is_empty() {
             for index in 0..self.created.len() {
                 let (table, record) = self.created[index];

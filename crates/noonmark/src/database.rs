@@ -168,7 +168,10 @@ impl<H: Host> Shared<H> {
     pub(crate) fn give_reclaim(&self, queue: &mut VecDeque<(u64, TableRef, RecordPtr)>, most: usize) {
         if let Ok(mut orphans) = self.reclaim.try_lock() {
             let count = most.min(orphans.len());
-            queue.extend(orphans.drain(..count));
+            // Before its own, which are younger: whoever goes through them ends at the first that is too young.
+            for record in orphans.drain(..count).rev() {
+                queue.push_front(record);
+            }
             self.reclaim_waiting.store(orphans.len(), Ordering::Relaxed);
             if orphans.capacity() > room_for(orphans.len()) {
                 let left = orphans.len();

@@ -262,8 +262,9 @@ impl<H: Host> Context<H> {
             }
             let mut value = R::decode_row(&RowReader::new(row, R::SIZES));
             change(&mut value);
+            let groups = first..first + R::SIZES.len();
             let mut writer =
-                EntryWriter { writes: &mut context.writes, table, entries, first, too_long: false };
+                EntryWriter { writes: &mut context.writes, table, entries, groups, too_long: false };
             value.encode_row(&mut writer);
             if writer.too_long {
                 return Err(context.too_long(table, key));
@@ -369,7 +370,8 @@ impl<H: Host> Context<H> {
         for &index in &entries[..t.layout.cells().len()] {
             self.writes.entry_mut(index as usize).effect = Effect::Insert;
         }
-        let mut writer = EntryWriter { writes: &mut self.writes, table, entries, first: 0, too_long: false };
+        let groups = 0..R::SIZES.len();
+        let mut writer = EntryWriter { writes: &mut self.writes, table, entries, groups, too_long: false };
         row.encode_row(&mut writer);
         if writer.too_long {
             return Err(Stop::Abort(self.too_long(table, key)));
@@ -444,8 +446,7 @@ impl<H: Host> Context<H> {
             }
             entries[cell] = self.write_entry(table, record, cell, true, false)? as u32;
         }
-        let first = groups.start;
-        let mut writer = EntryWriter { writes: &mut self.writes, table, entries, first, too_long: false };
+        let mut writer = EntryWriter { writes: &mut self.writes, table, entries, groups, too_long: false };
         encode(&mut writer);
         if writer.too_long {
             return Err(Stop::Abort(self.too_long(table, key)));
@@ -520,8 +521,8 @@ pub(crate) struct EntryWriter<'a> {
     pub table: TableRef,
     /// The entries, by cell.
     pub entries: [u32; GROUPS_MAX],
-    /// The first group that is written; indexes count from it.
-    pub first: usize,
+    /// The groups that are written; indexes count from the first of them.
+    pub groups: Range<usize>,
     /// A value was longer than 4 GiB, or not as its row says.
     pub too_long: bool,
 }
@@ -529,12 +530,16 @@ pub(crate) struct EntryWriter<'a> {
 impl RowWriter for EntryWriter<'_> {
     #[inline(always)]
     fn group<G: Group>(&mut self, index: usize, value: &G) {
-        let group = self.first + index;
+        let group = self.groups.start + index;
+        // (A row that hands over other groups than it says is not to be trusted with where they lie.)
+        if group >= self.groups.end {
+            self.too_long = true;
+            return;
+        }
         let layout = self.table.get().layout.group(group);
         let entry = self.entries[layout.cell as usize % GROUPS_MAX] as usize;
         // What was only to be validated is written after all.
         self.writes.will_change(entry);
-        // (A row that hands over other groups than it says is not to be trusted with where they lie.)
         let is_set = G::SIZE == layout.size && {
             let bytes = value.encoded_bytes();
             self.writes.set_value(entry, group, layout, G::SIZE, bytes, |out| value.encode(out))

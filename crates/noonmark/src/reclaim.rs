@@ -28,7 +28,7 @@ const PATIENCE: usize = 32;
 /// Under shuttle few transactions run: reclaim often enough to be seen.
 #[cfg(shuttle)]
 const PATIENCE: usize = 1;
-/// A session reclaims at most this many after a transaction, so that none pays for many.
+/// A session reclaims at most this many after a transaction that has queued few itself, so that none pays for many.
 const BATCH: usize = 64;
 /// A session that has more queued than this leaves them to whoever runs next.
 const KEPT: usize = 512;
@@ -45,19 +45,23 @@ impl<H: Host> Context<H> {
         // SAFETY: as above.
         if may_be_absent && !word.is_reclaimed() && unsafe { record.try_mark_queued() } {
             self.reclaim.push_back((self.shared.epochs.current(), table, record));
+            self.queued += 1;
         }
     }
 
     /// Reclaims some of what has waited long enough. Between transactions only.
     #[cold]
     pub(crate) fn reclaim_some(&mut self) {
-        if self.reclaim.len() < BATCH && self.shared.has_reclaim() {
-            self.shared.give_reclaim(&mut self.reclaim, BATCH);
+        // Several times what this transaction has queued itself, so that however large transactions are, and however long
+        // somebody has held the epochs back, they become fewer again.
+        let most = BATCH.max(4 * std::mem::take(&mut self.queued));
+        if self.reclaim.len() < most && self.shared.has_reclaim() {
+            self.shared.give_reclaim(&mut self.reclaim, most);
         }
         if self.reclaim.len() >= PATIENCE {
             self.limbo.collect(&self.shared.epochs);
         }
-        for _ in 0..BATCH {
+        for _ in 0..most {
             match self.reclaim.front() {
                 Some(&(epoch, table, record)) if epoch + 2 <= self.shared.epochs.current() => {
                     self.reclaim.pop_front();

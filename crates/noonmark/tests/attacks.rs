@@ -418,9 +418,31 @@ fn a_row_that_is_not_as_it_says_is_refused() {
             row.group(0, &7_u64);
         }
     }
+    /// One group, it says, and hands over a second.
+    #[derive(Clone)]
+    struct More;
+    impl noonmark::Row for More {
+        const SIZES: &'static [noonmark::Size] = &[noonmark::Size::Fixed(8)];
+        fn names() -> Vec<&'static str> {
+            vec!["more"]
+        }
+        fn decode_row(_: &noonmark::RowReader<'_>) -> Self {
+            More
+        }
+        fn encode_row(&self, row: &mut impl noonmark::RowWriter) {
+            row.group(0, &7_u64);
+            row.group(1, &1000_u64);
+        }
+    }
     for &protocol in Protocol::ALL {
         let db = alone(2).build().unwrap();
         let table = table_of(&db, protocol);
+        let more: Table<u64, More> = db.create_table("more", TableOptions::new().protocol(protocol)).unwrap();
+        let refused = db.transact(|tx| {
+            tx.insert(&table, 1, 77)?;
+            tx.insert(&more, 1, More)
+        });
+        assert_eq!(refused.unwrap_err().kind(), AbortKind::TooLong, "{protocol}");
         let odd: Table<u64, Odd> = db.create_table("odd", TableOptions::new().protocol(protocol)).unwrap();
         let refused = db.transact(|tx| {
             tx.insert(&table, 1, 77)?;
@@ -446,6 +468,35 @@ fn an_idle_session_holds_back_little() {
     }
     let bytes = table.index_bytes();
     assert!(bytes < empty_bytes + full_bytes / 10, "{empty_bytes}, {full_bytes}, {bytes}");
+}
+
+/// However many rows come and go in one transaction, those that have gone do not become more and more.
+#[test]
+fn large_transactions_leave_no_more_behind_than_small_ones() {
+    for kind in [IndexKind::Hash, IndexKind::Ordered] {
+        let db = alone(1).build().unwrap();
+        let table: Table<u64, u64> = db.create_table("rows", TableOptions::new().index(kind)).unwrap();
+        let by_value = table.create_index(&db, "by_value", |_, value| *value).unwrap();
+        let mut session = db.session().unwrap();
+        let size = 10_000;
+        session.transact(|tx| (0..size).try_for_each(|key| tx.insert(&table, key, key).map(|_| ()))).unwrap();
+        let mut bytes_at = [0; 2];
+        for round in 0..200 {
+            session
+                .transact(|tx| {
+                    for key in round * 1_000..(round + 1) * 1_000 {
+                        tx.delete(&table, key)?;
+                        tx.insert(&table, key + size, key + size)?;
+                    }
+                    Ok(())
+                })
+                .unwrap();
+            bytes_at[round as usize / 100] = table.index_bytes();
+        }
+        assert!(bytes_at[1] < bytes_at[0] * 5 / 4, "{kind:?}: {bytes_at:?}");
+        let found = session.transact(|tx| tx.range_by(&by_value, ..).collect()).unwrap();
+        assert_eq!(found.len() as u64, size);
+    }
 }
 
 /// A deadline ends the pause between two attempts, too.
