@@ -108,14 +108,7 @@ pub fn run<W: Workload<EngineStore<VirtualCores>>>(
     memory::check(workload.load_bytes())?;
     let mut loader = store.session().map_err(RunError::from)?;
     workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
-    let mut workers = Vec::with_capacity(plan.workers);
-    // For workloads that record; it goes into no figure.
-    let epoch = std::time::Instant::now();
-    for number in 0..plan.workers {
-        let random = Random::new(plan.seed, number as u64 + 1);
-        let seat = Seat { number, count: plan.workers, random, requests: plan.requests, epoch };
-        workers.push(workload.worker(seat)?);
-    }
+    let workers = make_workers(workload, plan.workers, plan.seed, plan.requests)?;
     let began_ps = cores.now_ps();
     let from_ps = began_ps + plan.warm_up_ps;
     let until_ps = from_ps + plan.measured_ps;
@@ -161,6 +154,21 @@ pub fn run<W: Workload<EngineStore<VirtualCores>>>(
         limit: report.limit,
         conditions,
     })
+}
+
+/// The workers of a run, with their requests.
+pub(crate) fn make_workers<W: Workload<EngineStore<VirtualCores>>>(
+    workload: &W,
+    count: usize,
+    seed: u64,
+    requests: usize,
+) -> Result<Vec<W::Worker>, RunError> {
+    // For workloads that record; it goes into no figure. All run on this thread, so the order of its readings is that
+    // in which things happen.
+    let epoch = std::time::Instant::now();
+    let seat =
+        |number: usize| Seat { number, count, random: Random::new(seed, number as u64 + 1), requests, epoch };
+    (0..count).map(|number| workload.worker(seat(number))).collect()
 }
 
 fn work<W: Workload<EngineStore<VirtualCores>>>(

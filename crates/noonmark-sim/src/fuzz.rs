@@ -12,6 +12,7 @@
 //! What it does not do: search for schedules by what they cover; each is drawn by itself.
 
 use crate::cores::{Limits, SimulationError};
+use crate::experiment::make_workers;
 use crate::pricing::Schedule;
 use crate::{Machine, VirtualCores};
 use noonmark::{Builder, Database, Order, Policy, Protocol};
@@ -20,7 +21,7 @@ use noonmark_workloads::engine::EngineStore;
 use noonmark_workloads::random::Random;
 use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec};
 use noonmark_workloads::store::{Failure, Granularity, IndexKind, Store};
-use noonmark_workloads::workload::{RunError, Seat, Share, Workload};
+use noonmark_workloads::workload::{RunError, Share, Workload};
 use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
@@ -153,14 +154,7 @@ impl Case {
         let workload = Recorded::new(&store, spec, self.index, self.granularity)?;
         let mut loader = store.session()?;
         workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
-        let mut workers = Vec::with_capacity(self.workers);
-        // All run on this thread, so the order of its readings is that in which things happen.
-        let epoch = std::time::Instant::now();
-        for number in 0..self.workers {
-            let random = Random::new(self.seed, number as u64 + 1);
-            let seat = Seat { number, count: self.workers, random, requests: self.transactions, epoch };
-            workers.push(workload.worker(seat)?);
-        }
+        let workers = make_workers(&workload, self.workers, self.seed, self.transactions)?;
         // Of what gets nowhere, no more than this.
         let limits = Limits { steps: 2_000_000, ..Limits::default() };
         let ended = RefCell::new((Vec::new(), 0, None));

@@ -50,7 +50,7 @@ impl<H: Host> Context<H> {
     }
 
     /// Reclaims some of what has waited long enough. Between transactions only.
-    #[cold]
+    #[inline(never)]
     pub(crate) fn reclaim_some(&mut self) {
         // Several times what this transaction has queued itself, so that however large transactions are, and however long
         // somebody has held the epochs back, they become fewer again.
