@@ -32,7 +32,12 @@ pub fn run(args: &Fuzz) -> Result<(), Failure> {
                     Verdict::Broken(told) => told,
                     Verdict::Holds { .. } => unreachable!("a case is a function of its seed"),
                 };
-                bar.suspend(|| output::print(&format!("{case}\nmade smaller: {smaller}\n{told}\n\n")))?;
+                let again = again(&protocols, seed);
+                bar.suspend(|| {
+                    output::print(&format!(
+                        "{case}\nto see it again: {again}\nmade smaller: {smaller}\n{told}\n\n"
+                    ))
+                })?;
             }
         }
         bar.inc(1);
@@ -46,6 +51,12 @@ pub fn run(args: &Fuzz) -> Result<(), Failure> {
         return Err(Failure::run(format!("{broken} of {seeds} seeds show what no serial execution could")));
     }
     Ok(())
+}
+
+/// The command that runs one seed.
+fn again(protocols: &[Protocol], seed: u64) -> String {
+    let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
+    format!("noonmark fuzz --protocol {} --seeds {seed}..{}", names.join(","), seed + 1)
 }
 
 fn protocols(names: &[String]) -> Result<Vec<Protocol>, Failure> {
@@ -62,6 +73,12 @@ fn protocols(names: &[String]) -> Result<Vec<Protocol>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broken_seed_can_be_run_again() {
+        let command = again(&[Protocol::Occ, Protocol::TicToc], 7);
+        assert_eq!(command, "noonmark fuzz --protocol occ,tictoc --seeds 7..8");
+    }
 
     #[test]
     fn a_few_seeds_run_and_nonsense_is_refused() {

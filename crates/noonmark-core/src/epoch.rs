@@ -106,7 +106,7 @@ impl Orphans {
 
 /// The most room that a buffer of so many entries keeps: what waits to be freed is now and then much, when somebody
 /// who is pinned is put aside, and should not take memory for ever.
-pub fn room_for(entries: usize) -> usize {
+pub const fn room_for(entries: usize) -> usize {
     entries * 8 + 1024
 }
 

@@ -45,8 +45,14 @@ pub struct Case {
     pub workers: usize,
     /// How many transactions each of them runs.
     pub transactions: usize,
+    /// Of how many steps at most.
+    pub steps_max: u64,
     /// Keys in use at a time.
     pub hot_keys: u64,
+    /// Writes after which a key is retired: where they are few, many rows are put in, and leaves split.
+    pub writes_per_key: u64,
+    /// From how many deleted rows on sessions try to reclaim them.
+    pub reclaim_from: usize,
     /// After how many failed attempts a transaction runs alone, if ever.
     pub escape_after: Option<u32>,
     /// How long a transaction may take.
@@ -98,7 +104,7 @@ impl Case {
                 steps: (workers * transactions) as u64 * 60,
             },
         };
-        Case {
+        let case = Case {
             seed,
             protocols,
             kind,
@@ -107,10 +113,29 @@ impl Case {
             granularity,
             workers,
             transactions,
+            steps_max: [3, 5, 12][pick(3) as usize],
             hot_keys: 2 + pick(4),
+            writes_per_key: [1, 3, 20, 60][pick(4) as usize],
+            reclaim_from: [1, 32][pick(2) as usize],
             escape_after: [Some(1), Some(3), Some(20), None][pick(4) as usize],
             deadline: [None, None, Some(Duration::from_micros(20))][pick(3) as usize],
             schedule,
+        };
+        if kind == Kind::Scan && pick(4) == 0 { case.growing() } else { case }
+    }
+
+    /// The same, of tables that grow all the time: each write is of a new row, and leaves split under scans.
+    pub fn growing(self) -> Self {
+        Case {
+            kind: Kind::Scan,
+            updates: Updates::Plain,
+            index: IndexKind::Ordered,
+            workers: 3,
+            transactions: 120,
+            steps_max: 3,
+            hot_keys: 3,
+            writes_per_key: 1,
+            ..self
         }
     }
 
@@ -138,14 +163,19 @@ impl Case {
         let setting = |error: &dyn fmt::Display| RunError::Setting(error.to_string());
         let cores = VirtualCores::scheduled(self.schedule, self.seed);
         let order = if self.is_strict() { Order::Momentary } else { Order::Logical };
-        let builder = Database::builder().host(cores.clone()).max_sessions(self.workers + 1).order(order);
+        let builder = Database::builder()
+            .host(cores.clone())
+            .max_sessions(self.workers + 1)
+            .order(order)
+            .reclaim_from(self.reclaim_from);
         let db = build(builder).build().map_err(|error| setting(&error))?;
         let policy = Policy { escape_after: self.escape_after, deadline: self.deadline, ..Policy::default() };
         let store = EngineStore::of(db, &self.protocols).policy(policy).row_hint(self.seed.is_multiple_of(2));
         let spec = RecordedSpec {
             tables: self.protocols.len(),
             hot_keys: self.hot_keys,
-            writes_per_key: 20,
+            writes_per_key: self.writes_per_key,
+            steps_max: self.steps_max,
             yield_share: 0.0,
             updates: self.updates,
             strict: self.is_strict(),
@@ -156,7 +186,7 @@ impl Case {
         workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
         let workers = make_workers(&workload, self.workers, self.seed, self.transactions)?;
         // Of what gets nowhere, no more than this.
-        let limits = Limits { steps: 2_000_000, ..Limits::default() };
+        let limits = Limits { steps: (self.workers * self.transactions) as u64 * 3_000, ..Limits::default() };
         let ended = RefCell::new((Vec::new(), 0, None));
         let report = cores.run(
             limits,

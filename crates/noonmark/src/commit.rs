@@ -19,7 +19,6 @@ use crate::context::{Asker, Context, ReadEntry, Refusal, Stop, ask};
 use crate::group::Size;
 use crate::index::NodeSeen;
 use crate::lines;
-#[cfg(feature = "planted-bugs")]
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Order, Place, Protocol, Rules, What, with_protocol};
 use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
@@ -73,16 +72,18 @@ impl<H: Host> Context<H> {
     }
 
     fn try_commit(&mut self) -> Result<Timestamp, Abort> {
-        #[cfg(feature = "planted-bugs")]
         if self.is_planted(Bug::InstallBeforeLock) && !self.writes.has_updates() {
             for index in 0..self.writes.len() {
                 install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
             }
         }
+        if self.is_planted(Bug::UpdateBeforeLock) && self.writes.has_updates() {
+            self.apply_updates()?;
+        }
         let time = self.seal()?;
         self.validate(time)?;
         if !self.writes.is_empty() {
-            if self.writes.has_updates() {
+            if self.writes.has_updates() && !self.is_planted(Bug::UpdateBeforeLock) {
                 self.apply_updates()?;
             }
             self.pass_commit_point()?;
@@ -93,9 +94,9 @@ impl<H: Host> Context<H> {
         Ok(time)
     }
 
-    #[cfg(feature = "planted-bugs")]
+    #[inline(always)]
     fn is_planted(&self, bug: Bug) -> bool {
-        self.shared.planted == Some(bug)
+        self.shared.planted.is(bug)
     }
 
     /// Locks every cell that will be written; gives the earliest time at which all of them may have a
@@ -145,7 +146,10 @@ impl<H: Host> Context<H> {
                 let entry = *entry;
                 return Err(self.refused(&entry, None));
             }
-            *bound = (*bound).max(P::write_bound(cell, prev));
+            *bound = (*bound).max(match asker.shared.planted.is(Bug::BoundNotMoved) {
+                true => prev.time().next(),
+                false => P::write_bound(cell, prev),
+            });
             to += 1;
         }
         Ok(to)
@@ -178,7 +182,6 @@ impl<H: Host> Context<H> {
 
     #[inline(always)]
     fn validate_reads(&mut self, time: Timestamp) -> Result<(), Abort> {
-        #[cfg(feature = "planted-bugs")]
         if self.is_planted(Bug::SkipValidation) {
             return Ok(());
         }
@@ -198,7 +201,6 @@ impl<H: Host> Context<H> {
         time: Timestamp,
     ) -> Result<usize, Abort> {
         let order = self.order;
-        #[cfg(feature = "planted-bugs")]
         let order = match self.is_planted(Bug::NaiveMix) && P::KEEPS_READ_TIMES {
             true => Some(Order::Logical),
             false => order,
@@ -237,7 +239,6 @@ impl<H: Host> Context<H> {
     }
 
     fn validate_nodes(&mut self, time: Timestamp) -> Result<(), Abort> {
-        #[cfg(feature = "planted-bugs")]
         if self.is_planted(Bug::SkipLeafCheck) {
             return Ok(());
         }
@@ -380,7 +381,14 @@ impl<H: Host> Context<H> {
                     entry.hold().prev.unwrap_or(Word::FREE)
                 }
                 Effect::Change | Effect::Insert => {
+                    if self.is_planted(Bug::UnlockBeforeInstall) {
+                        P::publish(self.asker().me(place), cell, Word::version(time, self.slot, false));
+                        self.shared.host.touch(|| place.line(), Access::Write);
+                    }
                     install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
+                    if self.is_planted(Bug::UnlockBeforeInstall) {
+                        continue;
+                    }
                     Word::version(time, self.slot, false)
                 }
                 Effect::Delete => Word::version(time, self.slot, true),

@@ -483,6 +483,7 @@ impl<'a, H: Host> Asker<'a, H> {
             slots: &self.shared.slots,
             room: &self.shared.room,
             order: self.order.unwrap_or(Order::Momentary),
+            planted: self.shared.planted,
             place,
         }
     }

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::gate::Gate;
 use crate::group::Row;
 use crate::key::Key;
+use crate::planted::Planted;
 use crate::policy::Policy;
 use crate::protocol::{Order, Protocol};
 use crate::record::{Layout, RecordPtr};
@@ -26,6 +27,8 @@ pub const SESSIONS_DEFAULT: usize = 126;
 /// How many sessions a database can have.
 pub const SESSIONS_MAX: usize = 1024;
 
+/// Under shuttle few transactions run: reclaim often enough to be seen.
+const RECLAIM_FROM_DEFAULT: usize = if cfg!(shuttle) { 1 } else { 32 };
 const UNSETTLED: u32 = 0;
 const MOMENTARY: u32 = 1;
 const LOGICAL: u32 = 2;
@@ -40,8 +43,9 @@ pub(crate) struct Shared<H: Host> {
     pub room: WaitingRoom,
     pub gate: Gate,
     pub conflicts: Conflicts,
-    #[cfg(feature = "planted-bugs")]
-    pub planted: Option<crate::planted::Bug>,
+    pub planted: Planted,
+    /// From this many absent records on, a session tries to advance the epoch for their sake.
+    pub reclaim_from: usize,
     /// Dropped before the tables: what is freed then may be of a table.
     pub epochs: Epochs,
     /// Absent records that sessions left behind when they ended, or had too many of.
@@ -273,8 +277,8 @@ pub struct Builder<H: Host = Threads> {
     host: H,
     max_sessions: usize,
     order: Option<Order>,
-    #[cfg(feature = "planted-bugs")]
-    planted: Option<crate::planted::Bug>,
+    planted: Planted,
+    reclaim_from: usize,
 }
 
 impl<H: Host> Builder<H> {
@@ -282,7 +286,7 @@ impl<H: Host> Builder<H> {
     #[cfg(feature = "planted-bugs")]
     #[doc(hidden)]
     pub fn plant(mut self, bug: crate::planted::Bug) -> Self {
-        self.planted = Some(bug);
+        self.planted = Planted::some(bug);
         self
     }
 
@@ -291,6 +295,13 @@ impl<H: Host> Builder<H> {
     /// whose readers lock.
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions;
+        self
+    }
+
+    /// From how many deleted rows on a session tries, between its transactions, to take them out of their indexes; the
+    /// default is 32. One makes it happen as often as it can, which tests want.
+    pub fn reclaim_from(mut self, rows: usize) -> Self {
+        self.reclaim_from = rows.max(1);
         self
     }
 
@@ -307,8 +318,8 @@ impl<H: Host> Builder<H> {
             host,
             max_sessions: self.max_sessions,
             order: self.order,
-            #[cfg(feature = "planted-bugs")]
             planted: self.planted,
+            reclaim_from: self.reclaim_from,
         }
     }
 
@@ -329,8 +340,8 @@ impl<H: Host> Builder<H> {
         Ok(Database {
             shared: Arc::new(Shared {
                 id: next_id(),
-                #[cfg(feature = "planted-bugs")]
                 planted: self.planted,
+                reclaim_from: self.reclaim_from,
                 host: self.host,
                 slots: Slots::new(slots),
                 room: WaitingRoom::new(),
@@ -366,8 +377,8 @@ impl Database {
             host: Threads::default(),
             max_sessions: SESSIONS_DEFAULT,
             order: None,
-            #[cfg(feature = "planted-bugs")]
-            planted: None,
+            planted: Planted::default(),
+            reclaim_from: RECLAIM_FROM_DEFAULT,
         }
     }
 }

@@ -129,7 +129,6 @@ mod many;
 mod node_set;
 mod operations;
 pub mod order;
-#[cfg(feature = "planted-bugs")]
 mod planted;
 mod policy;
 mod protocol;

@@ -9,6 +9,7 @@ use crate::context::{Context, Stop};
 use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
 use crate::index::{Inserted, Lookup, NodeStamp};
 use crate::lines;
+use crate::planted::Bug;
 use crate::protocol::{Rules, with_protocol};
 use crate::record::{RecordPtr, as_bytes_mut};
 use crate::table::{TableCore, TableRef};
@@ -321,7 +322,10 @@ impl<H: Host> Context<H> {
         }
         match inserted {
             Inserted::Existing(record) => Ok((record, false)),
-            Inserted::New(record, change) => {
+            Inserted::New(record, mut change) => {
+                if self.shared.planted.is(Bug::SplitNotNoted) {
+                    change.split_off = None;
+                }
                 let seen_absent = self.nodes.change(&change);
                 self.created.push((table, record));
                 Ok((record, seen_absent))

@@ -2,7 +2,7 @@
 //!
 //! A checker that has never found anything may be one that cannot. Tests plant one of these, run what
 //! they run otherwise, and expect that it is found. Only with the feature `planted-bugs`, which nothing but
-//! tests turns on; without it there is no trace of this in the program.
+//! tests turns on; without it nothing is ever planted, the compiler knows, and there is no trace of this in the program.
 
 /// A way in which the engine is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,55 @@ pub enum Bug {
     SkipLeafCheck,
     /// Values are written before their cells are locked.
     InstallBeforeLock,
+    /// Cells are unlocked, with their new versions, before the values are written.
+    UnlockBeforeInstall,
     /// In a database that mixes protocols, each table validates as if all tables were of its own: `tictoc`
     /// tables at logical times among others that know only moments.
     NaiveMix,
+    /// Momentary validation looks at versions only: what another has locked, and not yet replaced, passes.
+    LocksIgnored,
+    /// `tictoc` looks, then stretches the read time, and does not look again.
+    LookBeforeRaise,
+    /// A new version may follow the one before at once, whoever has relied on that one until later.
+    BoundNotMoved,
+    /// Two-phase locking lets go of a read lock as soon as the value has been read.
+    ReadUnlockedEarly,
+    /// A two-phase write lock is released without waking who waits for it.
+    LostWakeup,
+    /// Under wait-die the younger waits, too.
+    YoungerWaits,
+    /// Under wound-wait the younger is not told.
+    NobodyWounded,
+    /// A commit-time update is worked out before its cell is locked.
+    UpdateBeforeLock,
+    /// Whoever splits a leaf that he relies on does not rely on what was split off.
+    SplitNotNoted,
+    /// A record leaves its index, and the node does not take over its times.
+    TimesNotTakenOver,
+    /// A record leaves its index, and whoever still has its address is not told.
+    ReclaimedUnmarked,
+}
+
+/// What is planted in a database.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Planted(#[cfg(feature = "planted-bugs")] Option<Bug>);
+
+impl Planted {
+    /// This one.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn some(bug: Bug) -> Self {
+        Planted(Some(bug))
+    }
+
+    /// Whether it is this one.
+    #[inline(always)]
+    pub(crate) fn is(self, bug: Bug) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        return self.0 == Some(bug);
+        #[cfg(not(feature = "planted-bugs"))]
+        {
+            let _ = bug;
+            false
+        }
+    }
 }

@@ -17,17 +17,12 @@
 //! looks once more.
 
 use crate::context::Context;
+use crate::planted::Bug;
 use crate::protocol::{Hold, Place, Rules, with_protocol};
 use crate::record::RecordPtr;
 use crate::table::{TableRef, free_record};
 use noonmark_core::{Age, Garbage, Host, Step, Timestamp, Word, room_for};
 
-/// From this many records on, a session tries to advance the epoch for their sake.
-#[cfg(not(shuttle))]
-const PATIENCE: usize = 32;
-/// Under shuttle few transactions run: reclaim often enough to be seen.
-#[cfg(shuttle)]
-const PATIENCE: usize = 1;
 /// A session reclaims at most this many after a transaction that has queued few itself, so that none pays for many.
 const BATCH: usize = 64;
 /// A session that has more queued than this leaves them to whoever runs next.
@@ -58,7 +53,7 @@ impl<H: Host> Context<H> {
         if self.reclaim.len() < most && self.shared.has_reclaim() {
             self.shared.give_reclaim(&mut self.reclaim, most);
         }
-        if self.reclaim.len() >= PATIENCE {
+        if self.reclaim.len() >= self.shared.reclaim_from {
             self.limbo.collect(&self.shared.epochs);
         }
         for _ in 0..most {
@@ -86,7 +81,7 @@ impl<H: Host> Context<H> {
             return;
         }
         let left = self.shared.adopt_reclaim(&mut self.reclaim);
-        if left >= PATIENCE && !std::thread::panicking() {
+        if left >= self.shared.reclaim_from && !std::thread::panicking() {
             self.limbo.collect(&self.shared.epochs);
             self.shared.give_reclaim(&mut self.reclaim, BATCH);
             for _ in 0..self.reclaim.len() {
@@ -121,6 +116,7 @@ impl<H: Host> Context<H> {
     }
 
     fn try_reclaim(&mut self, table: TableRef, record: RecordPtr) -> bool {
+        let planted = self.shared.planted;
         let t = table.get();
         let mut holds = [Hold::default(); crate::group::GROUPS_MAX];
         let cells = t.layout.cells();
@@ -155,15 +151,22 @@ impl<H: Host> Context<H> {
         }
         // SAFETY: as above.
         let key = unsafe { record.key() };
+        if planted.is(Bug::TimesNotTakenOver) {
+            (wts, rts) = (Timestamp::ZERO, Timestamp::ZERO);
+        }
         let unlinked =
             t.index.remove(key, record, wts.ticks(), rts.ticks(), &mut self.limbo, &self.shared.epochs);
         debug_assert!(unlinked, "a record is in its index until it is reclaimed, which happens once");
-        for at in cells {
+        for (at, hold) in cells.iter().zip(holds) {
             let place = Place { table, record, at: *at as u32 };
             // SAFETY: as above.
             let cell = unsafe { record.cell(*at, t.aux_words) };
             let me = self.asker().me(place);
-            with_protocol!(t.protocol, P => P::publish(me, cell, Word::RECLAIMED));
+            let last = match planted.is(Bug::ReclaimedUnmarked) {
+                true => hold.prev.unwrap_or(Word::RECLAIMED),
+                false => Word::RECLAIMED,
+            };
+            with_protocol!(t.protocol, P => P::publish(me, cell, last));
         }
         // SAFETY: the record has just left its index, so nobody who is pinned from now on finds it;
         // the table lasts as long as the database, whose epochs are emptied before it goes.

@@ -28,6 +28,7 @@
 //! commit times must not differ from the order of moments that its other tables keep.
 
 use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, check_current, lock_version};
+use crate::planted::Bug;
 use crate::record::Cell;
 use noonmark_core::sync::{Ordering, fence};
 use noonmark_core::{Access, Host, Step, Timestamp, Word};
@@ -107,6 +108,9 @@ impl Rules for TicToc {
         }
         me.touch(Access::ReadModifyWrite);
         cell.aux[0].fetch_max(at.ticks(), Ordering::SeqCst);
+        if me.planted.is(Bug::LookBeforeRaise) {
+            return Step::Ready(());
+        }
         check_current(RULE, me, cell, seen.word, None)
     }
 

@@ -29,6 +29,7 @@
 //! out after having seen the lock: rare, and safe.
 
 use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, What};
+use crate::planted::Bug;
 use crate::record::Cell;
 use noonmark_core::{Access, Host, Readers, Step, Timestamp, TxnId, WaitFor, Word};
 use std::marker::PhantomData;
@@ -73,7 +74,8 @@ impl Variant for WaitDie {
     const READ: &'static str = "two-phase-wait-die: read";
     const WRITE: &'static str = "two-phase-wait-die: write";
     fn answer(me: Me<'_, impl Host>, holder: TxnId) -> Answer {
-        if me.is_older_than(holder) { Answer::Wait } else { Answer::Abort }
+        let waits = me.is_older_than(holder) || me.planted.is(Bug::YoungerWaits);
+        if waits { Answer::Wait } else { Answer::Abort }
     }
 }
 
@@ -83,7 +85,7 @@ impl Variant for WoundWait {
     const READ: &'static str = "two-phase-wound-wait: read";
     const WRITE: &'static str = "two-phase-wound-wait: write";
     fn answer(me: Me<'_, impl Host>, holder: TxnId) -> Answer {
-        if me.is_older_than(holder) {
+        if me.is_older_than(holder) && !me.planted.is(Bug::NobodyWounded) {
             me.wound(holder);
         }
         Answer::Wait
@@ -199,7 +201,11 @@ impl<V: Variant> Rules for TwoPhase<V> {
         me.touch(Access::Read);
         let word = cell.word.load_seq_cst();
         if !word.is_locked() {
-            return stable(word, copy);
+            let read = stable(word, copy);
+            if me.planted.is(Bug::ReadUnlockedEarly) {
+                Self::release_read(me, cell);
+            }
+            return read;
         }
         // A read lock that was held before a writer came stays valid: the writer waits for us. But
         // the version is in the writer's hands, so the caller must look it up where it read first;
@@ -255,7 +261,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
 
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
         me.touch(Access::ReadModifyWrite);
-        if cell.word.unlock(next) {
+        if cell.word.unlock(next) && !me.planted.is(Bug::LostWakeup) {
             me.room.wake(WaitFor::release_of(cell.word));
         }
     }
