@@ -30,9 +30,7 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
     let default = |name: &str| (tour && !args.no_page).then(|| PathBuf::from(name));
     let html = args.html.clone().or_else(|| default(tour::PAGE));
     let json = args.json.clone().or_else(|| default(tour::RESULTS));
-    for file in [&html, &json, &args.history].into_iter().flatten() {
-        output::can_write(file)?;
-    }
+    output::can_write_all([&html, &json, &args.history].into_iter().flatten(), args.properties.as_deref())?;
     let paced = tour && args.seconds.is_none();
     if tour {
         let length = match args.seconds {
@@ -56,9 +54,7 @@ pub fn run_all<R: Contestant>(
     json: Option<&Path>,
     html: Option<&Path>,
 ) -> Result<(), Failure> {
-    for file in [html, json].into_iter().flatten() {
-        output::can_write(file)?;
-    }
+    output::can_write_all([html, json].into_iter().flatten(), None)?;
     let (reports, failure) = race(specs, false, runner);
     conclude(&reports, failure, json, html)
 }

@@ -28,6 +28,29 @@ pub fn columns() -> usize {
     term.size_checked().map_or(PAGE, |(_, columns)| usize::from(columns))
 }
 
+/// Makes sure that each of these files can be written, and that none would overwrite another, or what is `read`.
+pub fn can_write_all<P: AsRef<Path>>(
+    files: impl IntoIterator<Item = P>,
+    read: Option<&Path>,
+) -> Result<(), Failure> {
+    // By the file itself where there is one, or a link to the same would pass for another.
+    let identity = |file: &Path| fs::canonicalize(file).or_else(|_| std::path::absolute(file));
+    let mut taken: Vec<_> = read.into_iter().filter_map(|file| identity(file).ok()).collect();
+    for file in files {
+        let file = file.as_ref();
+        can_write(file)?;
+        let Ok(identity) = identity(file) else { continue };
+        // What is no file of its own takes whatever is written to it (a pipe, a terminal, /dev/null).
+        let is_file = file.metadata().map_or(true, |metadata| metadata.is_file());
+        if is_file && taken.contains(&identity) {
+            let why = "it would overwrite another file of this command";
+            return Err(Failure::usage(format!("cannot write {}: {why}", file.display())));
+        }
+        taken.push(identity);
+    }
+    Ok(())
+}
+
 /// Makes sure that a file can be written, before minutes are spent on what goes into it.
 ///
 /// Leaves an existing file as it is, and no file where there was none.
@@ -47,4 +70,26 @@ pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
 
 fn cannot_write(file: &Path, why: &io::Error) -> Failure {
     Failure::run(format!("cannot write {}: {why}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_of_a_command_overwrites_another() {
+        let folder = std::env::temp_dir().join(format!("noonmark-output-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [a, b] = ["a", "b"].map(|name| folder.join(name));
+        fs::write(&b, "kept").unwrap();
+        can_write_all([&a, &b], None).unwrap();
+        let refused = can_write_all([&a, &a], None).unwrap_err();
+        assert_eq!(refused.status(), 2);
+        assert!(refused.to_string().contains("overwrite"), "{refused}");
+        can_write_all([&a, &b], Some(&b)).unwrap_err();
+        can_write_all([&a, &folder.join(".").join("a")], None).unwrap_err();
+        can_write_all([Path::new("/dev/null"), Path::new("/dev/null")], None).unwrap();
+        assert_eq!((a.exists(), fs::read_to_string(&b).unwrap()), (false, "kept".into()));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

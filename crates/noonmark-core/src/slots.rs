@@ -48,6 +48,9 @@ pub struct Slot {
     age: AtomicU64,
     /// The [`crate::WaitFor`] that the transaction waits for, or 0.
     waiting_for: AtomicU64,
+    /// Who wanted the transaction that runs here to abort, last, and over what: a hint, for people.
+    wounded_by: AtomicU64,
+    wounded_over: AtomicU64,
     /// Whether the transaction was begun by hand, so that nobody knows when it will end. Written by the
     /// holder before it begins.
     open_ended: AtomicBool,
@@ -64,6 +67,8 @@ impl Slot {
             status: AtomicU64::new(IDLE),
             age: AtomicU64::new(Age::YOUNGEST.bits()),
             waiting_for: AtomicU64::new(0),
+            wounded_by: AtomicU64::new(0),
+            wounded_over: AtomicU64::new(0),
             open_ended: AtomicBool::new(false),
             recent: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -133,6 +138,13 @@ impl Slot {
     #[inline]
     pub fn is_wounded(&self) -> bool {
         self.status.load(Ordering::SeqCst) & 3 == WOUNDED
+    }
+
+    /// Of a transaction that is wounded: by whom, and over what, as he named it. With several who wanted it to abort, the two
+    /// may be of different ones.
+    pub fn wounded_by(&self) -> (TxnId, u64) {
+        // Acquire: whoever sees the wound sees what was noted before it.
+        (TxnId::from_bits(self.wounded_by.load(Ordering::Acquire)), self.wounded_over.load(Ordering::Acquire))
     }
 
     /// Passes the commit point, after which no wound counts. False: it was wounded before.
@@ -232,6 +244,14 @@ impl Slots {
     /// go, and whoever goes by it and wounds names a transaction that is over.
     pub fn age_of(&self, txn: TxnId) -> Age {
         self.0.get(txn.slot().index()).map_or(Age::YOUNGEST, |slot| slot.age())
+    }
+
+    /// Says, before a wound, who wants what of the transaction, for it to tell.
+    pub fn note_wound(&self, txn: TxnId, by: TxnId, over: u64) {
+        let slot = self.get(txn.slot());
+        // Relaxed: the wound, sequentially consistent, publishes them.
+        slot.wounded_by.store(by.bits(), Ordering::Relaxed);
+        slot.wounded_over.store(over, Ordering::Relaxed);
     }
 
     /// Tells a transaction to abort.

@@ -23,8 +23,8 @@ pub(crate) struct TableInfo {
 
 impl TableInfo {
     /// `accounts[42].balance`; without the group if there is but one, or if all are one.
-    pub(crate) fn place(&self, key: &[u8], cell: Option<usize>) -> String {
-        let key = (self.show_key)(key);
+    pub(crate) fn place(&self, key: Option<&[u8]>, cell: Option<usize>) -> String {
+        let key = key.map(|key| (self.show_key)(key)).unwrap_or_default();
         match cell {
             _ if key.is_empty() => self.name.clone(),
             Some(cell) if !self.coarse && self.groups.len() > 1 => {
@@ -74,7 +74,8 @@ pub struct Abort(Box<Inner>);
 pub(crate) struct Inner {
     pub kind: AbortKind,
     pub table: Option<Arc<TableInfo>>,
-    pub key: Vec<u8>,
+    /// `None`: it was about no key.
+    pub key: Option<Vec<u8>>,
     pub cell: Option<usize>,
     pub cause: Option<Cause>,
     /// How many attempts there were, once the transaction has been given up.
@@ -93,7 +94,7 @@ pub(crate) enum Explained {
     Replaced { read: Timestamp, now: Timestamp, by: Writer },
     Locked { by: TxnId },
     ReadLocked { by: Writer },
-    Wounded,
+    Wounded { by: TxnId },
     NodeChanged,
     IndexMade,
     Vanished,
@@ -137,7 +138,7 @@ impl Cause {
             What::ReadLocked { by } => {
                 Explained::ReadLocked { by: slots.running(by).map_or(Writer::Slot(by), Writer::Transaction) }
             }
-            What::Wounded => Explained::Wounded,
+            What::Wounded { by } => Explained::Wounded { by },
             What::NodeChanged => Explained::NodeChanged,
             What::IndexMade => Explained::IndexMade,
             What::Reclaimed => Explained::Vanished,
@@ -152,14 +153,14 @@ impl Abort {
     }
 
     pub(crate) fn plain(kind: AbortKind) -> Self {
-        Abort::new(Inner { kind, table: None, key: Vec::new(), cell: None, cause: None, attempts: 0 })
+        Abort::new(Inner { kind, table: None, key: None, cell: None, cause: None, attempts: 0 })
     }
 
-    pub(crate) fn at(kind: AbortKind, table: &Arc<TableInfo>, key: &[u8]) -> Self {
+    pub(crate) fn at(kind: AbortKind, table: &Arc<TableInfo>, key: Option<&[u8]>) -> Self {
         Abort::new(Inner {
             kind,
             table: Some(table.clone()),
-            key: key.to_vec(),
+            key: key.map(<[u8]>::to_vec),
             cell: None,
             cause: None,
             attempts: 0,
@@ -194,7 +195,8 @@ impl Abort {
 
     /// The key, as its type's `Debug` shows it, if there was one.
     pub fn key(&self) -> Option<String> {
-        self.0.table.as_ref().map(|info| (info.show_key)(&self.0.key))
+        let (info, key) = (self.0.table.as_ref()?, self.0.key.as_ref()?);
+        Some((info.show_key)(key))
     }
 
     /// The column group, if the table has several with timestamps of their own.
@@ -208,7 +210,8 @@ impl Abort {
         match self.0.cause?.what {
             Explained::Replaced { by: Writer::Transaction(txn), .. }
             | Explained::ReadLocked { by: Writer::Transaction(txn) }
-            | Explained::Locked { by: txn } => Some(txn),
+            | Explained::Locked { by: txn }
+            | Explained::Wounded { by: txn } => Some(txn),
             _ => None,
         }
     }
@@ -224,9 +227,9 @@ impl fmt::Display for Abort {
         let inner = &*self.0;
         match (&inner.table, inner.cause) {
             (Some(info), Some(Cause { what: Explained::NodeChanged, .. })) => {
-                write!(f, "{}, near: ", info.place(&inner.key, None))?;
+                write!(f, "{}, near: ", info.place(inner.key.as_deref(), None))?;
             }
-            (Some(info), _) => write!(f, "{}: ", info.place(&inner.key, inner.cell))?,
+            (Some(info), _) => write!(f, "{}: ", info.place(inner.key.as_deref(), inner.cell))?,
             (None, _) => {}
         }
         if let Some(cause) = inner.cause {
@@ -236,7 +239,9 @@ impl fmt::Display for Abort {
                 }
                 Explained::Locked { by } => write!(f, "locked by transaction {by}")?,
                 Explained::ReadLocked { by } => write!(f, "being read, under a lock, by {by}")?,
-                Explained::Wounded => f.write_str("held, when an older transaction wanted it")?,
+                Explained::Wounded { by } => {
+                    write!(f, "held, when transaction {by}, which is older, wanted it")?
+                }
                 Explained::NodeChanged => {
                     f.write_str("keys came or went where this one had looked and found none")?;
                 }

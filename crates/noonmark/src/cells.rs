@@ -331,7 +331,7 @@ impl<H: Host> Context<H> {
         self.with_row(&[size], |context, words| {
             let entry = *context.writes.entry(index);
             let t = entry.table.get();
-            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            let place = entry.place();
             // SAFETY: pinned, and the offset is of this table's layout.
             let view = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let mut hold = entry.hold();

@@ -20,7 +20,7 @@ use crate::group::Size;
 use crate::index::NodeSeen;
 use crate::lines;
 use crate::planted::Bug;
-use crate::protocol::{Conflict, Order, Place, Protocol, Rules, What, with_protocol};
+use crate::protocol::{Conflict, Order, Protocol, Rules, What, with_protocol};
 use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
@@ -130,7 +130,7 @@ impl<H: Host> Context<H> {
             if t.protocol != protocol {
                 break;
             }
-            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let (seen, mut hold) = (entry.seen(), entry.hold());
@@ -158,7 +158,7 @@ impl<H: Host> Context<H> {
     /// Why a cell of the write set was not granted: because it is gone, if no rule refused it.
     #[cold]
     fn refused(&mut self, entry: &WriteEntry, refusal: Option<Refusal>) -> Abort {
-        let place = Place { table: entry.table, record: entry.record, at: entry.at };
+        let place = entry.place();
         match refusal.map(|refusal| self.explain(refusal, place, entry.cell)) {
             Some(Stop::Abort(abort)) => abort,
             // Only its own reclamation takes a record out, and that starts from absence.
@@ -212,7 +212,7 @@ impl<H: Host> Context<H> {
             if t.protocol != protocol {
                 break;
             }
-            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let own = self.writes.find(entry.record, entry.cell);
@@ -231,7 +231,7 @@ impl<H: Host> Context<H> {
     /// Why something that was read does not hold.
     #[cold]
     fn invalid(&mut self, entry: &ReadEntry, refusal: Refusal) -> Abort {
-        let place = Place { table: entry.table, record: entry.record, at: entry.at };
+        let place = entry.place();
         match self.explain(refusal, place, entry.cell) {
             Stop::Abort(abort) => abort,
             Stop::LookAgain => self.gone(entry.table, entry.record, entry.cell),
@@ -269,7 +269,7 @@ impl<H: Host> Context<H> {
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);
             let t = entry.table.get();
-            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let own = entry.hold().prev;
@@ -304,7 +304,7 @@ impl<H: Host> Context<H> {
                 continue;
             }
             let t = entry.table.get();
-            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let word = match entry.hold().prev {
@@ -336,11 +336,10 @@ impl<H: Host> Context<H> {
         if self.shared.slots.get(self.slot).try_commit(self.txn.sequence()) {
             return Ok(());
         }
+        let by = self.shared.slots.get(self.slot).wounded_by().0;
+        let conflict = Conflict { rule: "commit: wounded", what: What::Wounded { by } };
         let entry = *self.writes.entry(0);
-        // SAFETY: pinned since the record was found.
-        let key = unsafe { entry.record.key() };
-        let conflict = Conflict { rule: "commit: wounded", what: What::Wounded };
-        Err(self.abort_at(conflict, AbortKind::Conflict, entry.table, key, entry.cell as usize))
+        Err(self.refused(&entry, Some(Refusal { conflict, kind: AbortKind::Conflict })))
     }
 
     /// The one place between *validated* and *visible*: the write set, its time and the transaction's
@@ -372,7 +371,7 @@ impl<H: Host> Context<H> {
             if t.protocol != protocol {
                 return index;
             }
-            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let next = match entry.effect {

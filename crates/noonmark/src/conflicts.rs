@@ -103,7 +103,7 @@ impl Conflicts {
                 }
             }
             for hot in &counts.keys {
-                let place = hot.table.place(&hot.key, None);
+                let place = hot.table.place(Some(&hot.key), None);
                 match report.hottest.iter_mut().find(|(known, _)| *known == place) {
                     Some((_, count)) => *count += hot.count,
                     None => report.hottest.push((place, hot.count)),

@@ -34,6 +34,12 @@ pub(crate) struct ReadEntry {
     pub cell: u32,
 }
 
+impl ReadEntry {
+    pub(crate) fn place(&self) -> Place {
+        Place { table: self.table, record: self.record, at: self.at }
+    }
+}
+
 /// Why an operation did not go on.
 pub(crate) enum Stop {
     /// The record has left its index: look the key up again.
@@ -226,12 +232,12 @@ impl<H: Host> Context<H> {
     fn refuse(&mut self, table: &crate::table::TableCore) -> Abort {
         let kind = if self.failed { AbortKind::Continued } else { AbortKind::ForeignTable };
         self.failed = true;
-        Abort::at(kind, &table.info, &[])
+        Abort::at(kind, &table.info, None)
     }
 
     /// An error that is no conflict ends the transaction.
     #[cold]
-    pub(crate) fn fail(&mut self, kind: AbortKind, table: TableRef, key: &[u8]) -> Abort {
+    pub(crate) fn fail(&mut self, kind: AbortKind, table: TableRef, key: Option<&[u8]>) -> Abort {
         self.failed = true;
         Abort::at(kind, &table.get().info, key)
     }
@@ -266,9 +272,22 @@ impl<H: Host> Context<H> {
         if conflict.what == What::Reclaimed && kind == AbortKind::Conflict && !self.failed {
             return Stop::LookAgain;
         }
+        let (place, cell) = match conflict.what {
+            // Not where it asked for something: where it held what another wanted.
+            What::Wounded { .. } => self.wounded_over().unwrap_or((place, cell)),
+            _ => (place, cell),
+        };
         // SAFETY: the transaction is pinned, and found the record since.
         let key = unsafe { place.record.key() };
         Stop::Abort(self.abort_at(conflict, kind, place.table, key, cell as usize))
+    }
+
+    /// What this transaction holds that another wanted when it wounded it.
+    fn wounded_over(&self) -> Option<(Place, u32)> {
+        let over = self.shared.slots.get(self.slot).wounded_by().1;
+        let written = self.writes.entries().iter().map(|entry| (entry.place(), entry.cell));
+        let read = self.reads.iter().map(|entry| (entry.place(), entry.cell));
+        written.chain(read).find(|(place, _)| place.name() == over)
     }
 
     #[cold]
@@ -287,7 +306,7 @@ impl<H: Host> Context<H> {
         Abort::new(Inner {
             kind,
             table: Some(info.clone()),
-            key: key.to_vec(),
+            key: Some(key.to_vec()),
             cell: Some(cell),
             cause: Some(Cause::of(conflict, &self.shared.slots)),
             attempts: 1,
@@ -508,7 +527,8 @@ impl<'a, H: Host> Asker<'a, H> {
                     Step::Ready(granted) => return Ok(granted),
                     Step::Busy(c) | Step::Wait(_, c) | Step::Abort(c) => c.rule,
                 };
-                return Err(refused(Conflict { rule, what: What::Wounded }));
+                let by = slot.wounded_by().0;
+                return Err(refused(Conflict { rule, what: What::Wounded { by } }));
             }
             match step {
                 Step::Ready(granted) => return Ok(granted),

@@ -71,8 +71,9 @@
 //!   order](Order::Logical) a session's transactions are in order, and nothing else follows real time.
 //! - *All or nothing*: an [`Abort`] says that nothing was applied.
 //! - *Not durable*: a database is gone with its last handle.
-//! - *Not opaque*: before it is run again, a closure may see values that no committed state had together, under
-//!   every protocol whose reads are not locked. Nothing that it makes of them commits or is returned. It must not
+//! - *Not opaque*: before it is run again, a closure may see values that no committed state had together: under
+//!   every protocol whose reads are not locked, and under all where a row that it looked for was not there (what is not
+//!   there is not locked, but validated). Nothing that it makes of them commits or is returned. It must not
 //!   loop for ever on them, though. A panic in it rolls the transaction back.
 //!
 //! # Column groups

@@ -178,7 +178,7 @@ impl<H: Host> Context<H> {
     pub(crate) fn fail_if_it_holds(&mut self, kind: AbortKind, table: TableRef, key: &[u8]) -> Abort {
         match self.validate_observations() {
             Err(conflict) => conflict,
-            Ok(()) => self.fail(kind, table, key),
+            Ok(()) => self.fail(kind, table, Some(key)),
         }
     }
 

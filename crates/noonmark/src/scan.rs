@@ -60,9 +60,9 @@ impl<H: Host> Context<H> {
         mut visit: impl FnMut(&[u8], &RowReader<'_>) -> ControlFlow<()>,
     ) -> Result<(), Abort> {
         let Index::Ordered(index) = &table.get().index else {
-            return Err(self.fail(AbortKind::NotOrdered, table, &[]));
+            return Err(self.fail(AbortKind::NotOrdered, table, None));
         };
-        if shape.limit == 0 {
+        if shape.limit == 0 || is_empty(bounds) {
             return Ok(());
         }
         let mut left = shape.limit;
@@ -160,9 +160,6 @@ impl<'x, 's, H: Host, T: Target> Scan<'x, 's, H, T> {
         let context = self.tx.context();
         context.check(self.target.core())?;
         let table = TableRef::new(self.target.core());
-        if is_empty(&self.bounds) {
-            return Ok(());
-        }
         let groups = (self.target.groups().start, T::Value::SIZES);
         context.scan(table, &self.bounds, groups, self.shape, |key, row| {
             match T::Key::read(key) {

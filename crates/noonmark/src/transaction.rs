@@ -470,22 +470,25 @@ impl<'s, H: Host> Transaction<'s, H> {
     /// # Errors
     /// An [`Abort`] that explains itself; the transaction is rolled back then.
     pub fn commit(self) -> Result<Commit, Abort> {
-        let committed = self.context.commit();
-        if committed.is_err() {
-            self.context.statistics.aborts += 1;
-        }
-        committed
+        self.context.commit().inspect_err(|_| self.context.statistics.aborts += 1)
     }
 
     /// Rolls back, as dropping the transaction does.
-    pub fn rollback(self) {
-        self.context.statistics.user_rollbacks += 1;
-    }
+    pub fn rollback(self) {}
 }
 
 impl<H: Host> Drop for Transaction<'_, H> {
     fn drop(&mut self) {
-        self.context.roll_back();
+        let context = &mut *self.context;
+        // One that is run for a closure is counted where it is run.
+        if context.active && context.shared.slots.get(context.slot).is_open_ended() {
+            let ended = match context.conflicted {
+                true => &mut context.statistics.aborts,
+                false => &mut context.statistics.user_rollbacks,
+            };
+            *ended += 1;
+        }
+        context.roll_back();
     }
 }
 

@@ -63,6 +63,12 @@ pub(crate) struct WriteEntry {
 const _: () = assert!(size_of::<WriteEntry>() == 64);
 
 impl WriteEntry {
+    /// The cell.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> Place {
+        Place { table: self.table, record: self.record, at: self.at }
+    }
+
     /// An entry with no changes yet, whose image begins at `image` in the arena.
     #[inline(always)]
     pub(crate) fn new(
@@ -236,6 +242,10 @@ impl WriteSet {
         &self.entries[index]
     }
 
+    pub(crate) fn entries(&self) -> &[WriteEntry] {
+        &self.entries
+    }
+
     #[inline(always)]
     pub(crate) fn entries_mut(&mut self) -> &mut [WriteEntry] {
         &mut self.entries
@@ -404,12 +414,13 @@ impl WriteSet {
             return false;
         }
         let entry = &mut self.entries[index];
+        let had_value = entry.valued & 1 << group != 0;
         entry.known |= 1 << group;
         entry.valued |= 1 << group;
         let has_updates = entry.first_update != NONE;
         let at = entry.image as usize + layout.in_cell as usize;
         if size.is_boxed() {
-            let from = self.make_room(bytes.div_ceil(8));
+            let from = self.room_for_value(had_value.then_some(self.arena[at]), bytes.div_ceil(8));
             encode(&mut as_bytes_mut(&mut self.arena[from..])[..bytes]);
             self.arena[at] = (from as u64) << 32 | bytes as u64;
         } else {
@@ -419,6 +430,23 @@ impl WriteSet {
             self.unlink(index, group as u32);
         }
         true
+    }
+
+    /// Where in the arena a value of variable size goes, of so many words: where the one before it is, if there is room.
+    /// (The word before it says how much.) One that is changed again and again gets more each time, so that all its places
+    /// together are a few times the longest.
+    fn room_for_value(&mut self, before: Option<u64>, words: usize) -> usize {
+        let mut room = words;
+        if let Some(before) = before {
+            let from = (before >> 32) as usize;
+            if self.arena[from - 1] as usize >= words {
+                return from;
+            }
+            room = words * 2;
+        }
+        let at = self.make_room(1 + room);
+        self.arena[at] = room as u64;
+        at + 1
     }
 
     /// Adds a commit-time update of a group.

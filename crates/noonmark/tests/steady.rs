@@ -532,3 +532,33 @@ fn transactions_on_rows_of_fixed_size_allocate_nothing() {
 
 /// What a transaction does with some keys.
 type Body<'b> = dyn FnMut(&mut noonmark::Transaction<'_, Threads>, &[u64]) -> Result<(), Abort> + 'b;
+
+/// A row of variable size that one transaction changes again and again takes a few times its length meanwhile, not the sum
+/// of all that it has been.
+#[test]
+fn changes_of_one_long_value_share_their_room() {
+    let _alone = alone();
+    let db = Database::in_memory();
+    let rows = db.table::<u64, Vec<u8>>("rows").unwrap();
+    db.transact(|tx| tx.insert(&rows, 1, Vec::new())).unwrap();
+    let before = live_bytes();
+    let most = db
+        .transact(|tx| {
+            for _ in 0..4_000 {
+                tx.update(&rows, 1, |value| value.extend([7; 8]))?;
+            }
+            let grown = live_bytes() - before;
+            for _ in 0..4_000 {
+                tx.update(&rows, 1, |value| value[0] ^= 1)?;
+            }
+            assert_eq!(live_bytes() - before, grown);
+            // Shorter, and as long again: there is room.
+            tx.write(&rows, 1, vec![1])?;
+            tx.write(&rows, 1, vec![2; 32_000])?;
+            assert_eq!(live_bytes() - before, grown);
+            Ok::<_, Abort>(grown)
+        })
+        .unwrap();
+    assert!(most < 8 * 32_000, "{most} bytes for 32000");
+    assert_eq!(db.view(|tx| tx.need(&rows, 1)).unwrap(), vec![2; 32_000]);
+}

@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 use thiserror::Error;
 
 use super::{History, Key, MicroOp, Model, Operation, OperationKind, Outcome, Process, Transaction, Value};
+
+/// The longest line that is read: a file that has no lines is not read into memory whole.
+const LINE_BYTES_MAX: u64 = 256 << 20;
 
 /// Why a file is no history that can be checked. Mend the recorder or the file: reading it
 /// again will not help.
@@ -145,12 +148,16 @@ impl<R: BufRead> HistoryReader<R> {
             self.line += 1;
             let line = self.line;
             self.buffer.clear();
-            let read = self
-                .input
+            let read = (&mut self.input)
+                .take(LINE_BYTES_MAX + 1)
                 .read_until(b'\n', &mut self.buffer)
                 .map_err(|source| HistoryError::Io { line, source })?;
             if read == 0 {
                 return Ok(None);
+            }
+            if read as u64 > LINE_BYTES_MAX {
+                let message = format!("a line of more than {} MiB is no operation", LINE_BYTES_MAX >> 20);
+                return Err(HistoryError::Malformed { line, column: 0, message });
             }
             if self.buffer.trim_ascii().is_empty() {
                 continue;

@@ -320,6 +320,9 @@ impl Default for CoreSpec {
 }
 
 /// Properties of YCSB's program rather than of the workload.
+/// The most rows of a scan: how often each length is drawn is worked out one by one.
+const SCAN_LENGTH_MAX: u64 = 10_000_000;
+
 const ABOUT_THE_PROGRAM: &[&str] = &[
     "core_workload_insertion_retry_interval",
     "core_workload_insertion_retry_limit",
@@ -433,6 +436,10 @@ impl CoreSpec {
         if self.scan_length_min > self.scan_length_max || self.scan_length_max == 0 {
             let value = self.scan_length_max.to_string();
             return Err(wrong("maxscanlength", &value, "at least 1, and no less than minscanlength"));
+        }
+        if self.scan_length_max > SCAN_LENGTH_MAX {
+            let value = self.scan_length_max.to_string();
+            return Err(wrong("maxscanlength", &value, "at most 10000000 rows"));
         }
         if self.operations().iter().all(|(share, _)| *share <= 0.0) {
             return Err(wrong("readproportion", "0", "at least one proportion must be more than 0"));
@@ -591,6 +598,7 @@ mod tests {
         assert!(error("fieldlength=99999999999999").contains("16 MiB"));
         assert!(error("readallfields=yes").contains("true or false"));
         assert!(error("maxscanlength=0").contains("at least 1"));
+        assert!(error("maxscanlength=18446744073709551615").contains("at most 10000000 rows"));
         let (_, warnings) = CoreSpec::from_properties(&properties("readpropotion=1\ntarget=5\n")).unwrap();
         assert_eq!(
             warnings,

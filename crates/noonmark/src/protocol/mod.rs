@@ -88,6 +88,13 @@ pub(crate) struct Place {
     pub at: u32,
 }
 
+impl Place {
+    /// A number that no other cell has while its record is there.
+    pub(crate) fn name(&self) -> u64 {
+        self.record.as_ptr().addr() as u64 + u64::from(self.at) * 8
+    }
+}
+
 impl<H> Clone for Me<'_, H> {
     fn clone(&self) -> Self {
         *self
@@ -125,6 +132,7 @@ impl<H: Host> Me<'_, H> {
     /// Makes another transaction abort, and wakes it if it waits.
     fn wound(&self, other: TxnId) {
         self.touch_slot(other.slot(), Access::ReadModifyWrite);
+        self.slots.note_wound(other, self.txn, self.place.name());
         if let Wound::Told(Some(waits_for)) = self.slots.wound(other) {
             self.room.wake(waits_for);
         }
@@ -207,7 +215,7 @@ pub(crate) enum What {
     /// Locked for reading.
     ReadLocked { by: SlotId },
     /// An older transaction wanted what this one held.
-    Wounded,
+    Wounded { by: TxnId },
     /// Keys came or went in an index node that was relied on.
     NodeChanged,
     /// The table has been given an index since the transaction began to change a row of it.
