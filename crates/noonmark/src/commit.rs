@@ -98,6 +98,11 @@ impl<H: Host> Context<H> {
         self.shared.planted == Some(bug)
     }
 
+    #[cfg(feature = "planted-bugs")]
+    fn writes_under(&self, protocol: Protocol) -> bool {
+        (0..self.writes.len()).any(|index| self.writes.entry(index).table.get().protocol == protocol)
+    }
+
     /// Locks every cell that will be written; gives the earliest time at which all of them may have a
     /// new version, if nothing else is in the way.
     #[inline(always)]
@@ -122,6 +127,9 @@ impl<H: Host> Context<H> {
         from: usize,
         bound: &mut Timestamp,
     ) -> Result<usize, Abort> {
+        if P::SEALS_READS {
+            self.seal_reads::<P>(protocol)?;
+        }
         let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
         let mut to = from;
         for entry in &mut self.writes.entries_mut()[from..] {
@@ -149,6 +157,31 @@ impl<H: Host> Context<H> {
             to += 1;
         }
         Ok(to)
+    }
+
+    /// Locks what was read under this protocol and will not be written.
+    fn seal_reads<P: Rules>(&mut self, protocol: Protocol) -> Result<(), Abort> {
+        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
+        for entry in &self.reads {
+            let t = entry.table.get();
+            if t.protocol != protocol || self.writes.find(entry.record, entry.cell).is_some() {
+                continue;
+            }
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let seen = entry.seen;
+            self.shared.host.work(Work::Commit);
+            ask!(asker, place, |me| P::seal_read(me, cell, seen), |refusal| {
+                let entry = *entry;
+                return Err(self.invalid(&entry, refusal));
+            });
+            #[cfg(feature = "planted-bugs")]
+            if self.is_planted(Bug::SealWritesOnly) {
+                P::release_read(asker.me(place), cell);
+            }
+        }
+        Ok(())
     }
 
     /// Why a cell of the write set was not granted: because it is gone, if no rule refused it.
@@ -197,6 +230,14 @@ impl<H: Host> Context<H> {
         from: usize,
         time: Timestamp,
     ) -> Result<usize, Abort> {
+        #[cfg(feature = "planted-bugs")]
+        if P::SEALS_READS && self.is_planted(Bug::SealWritesOnly) && self.writes_under(protocol) {
+            let other = |entry: &ReadEntry| entry.table.get().protocol != protocol;
+            return Ok(self.reads[from..]
+                .iter()
+                .position(other)
+                .map_or(self.reads.len(), |count| from + count));
+        }
         let order = self.order;
         #[cfg(feature = "planted-bugs")]
         let order = match self.is_planted(Bug::NaiveMix) && P::KEEPS_READ_TIMES {

@@ -16,4 +16,6 @@ pub enum Bug {
     /// In a database that mixes protocols, each table validates as if all tables were of its own: `tictoc`
     /// tables at logical times among others that know only moments.
     NaiveMix,
+    /// `f1` looks at what was read when it would lock it, and locks only what is to be written.
+    SealWritesOnly,
 }

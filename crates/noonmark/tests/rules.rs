@@ -7,7 +7,7 @@
 //! What lies between two touches is for `tests/shuttle.rs`.
 
 use noonmark::{
-    Abort, AbortKind, Builder, Database, Host, IndexKind, Order, Policy, Protocol, Session, Table,
+    Abort, AbortKind, Bug, Builder, Database, Host, IndexKind, Order, Policy, Protocol, Session, Table,
     TableOptions, Timestamp, Transaction,
 };
 use noonmark_core::{Access, Line};
@@ -452,4 +452,132 @@ fn who_has_passed_its_commit_point_is_not_wounded() {
         }
         assert!(after > 0, "{protocol}: {before} before the commit point, {after} after it");
     }
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// f1
+
+/// Two transactions, each of which reads what the other writes: how many of them commit if the second comes to its
+/// commit in the midst of that of the first, before each of its touches in turn.
+fn skews(first: Protocol, second: Protocol, order: Option<Order>, bug: Option<Bug>) -> Vec<[bool; 2]> {
+    let mut outcomes = Vec::new();
+    for touch in 0.. {
+        let builder = match order {
+            Some(order) => builder().order(order),
+            None => builder(),
+        };
+        let builder = match bug {
+            Some(bug) => builder.plant(bug),
+            None => builder,
+        };
+        let db = builder.build().unwrap();
+        let [x, y] = [table(&db, "x", first), table(&db, "y", second)];
+        let [mut s1, mut s2] = sessions(&db);
+        s1.transact(|tx| {
+            tx.insert(&x, 1, 0)?;
+            tx.insert(&y, 1, 0)
+        })
+        .unwrap();
+        if order == Some(Order::Logical) {
+            // Now y holds for long, and x does not.
+            late(&db).transact(|tx| tx.get(&y, 1)).unwrap();
+        }
+        let mut other = s2.begin();
+        assert_eq!(other.get(&y, 1).unwrap(), Some(0));
+        other.write(&x, 1, 1).unwrap();
+        let mut one = s1.begin();
+        assert_eq!(one.get(&x, 1).unwrap(), Some(0));
+        one.write(&y, 1, 1).unwrap();
+        let mut other_came = None;
+        let one = interrupted(At::Touch(touch), || other_came = Some(other.commit()), || one.commit());
+        let Some(other) = other_came else { break };
+        outcomes.push([one.is_ok(), other.is_ok()]);
+    }
+    outcomes
+}
+
+/// [Sundial §6.2]: what was read is locked when it is looked at. If it were not, a look before the last write lock
+/// would not do: then each of two can look before the other locks.
+#[test]
+fn f1_locks_what_it_looks_at() {
+    let outcomes = skews(Protocol::F1, Protocol::F1, None, None);
+    assert!(!outcomes.contains(&[true; 2]), "write skew: {outcomes:?}");
+    assert!(outcomes.contains(&[true, false]), "who looks first can commit: {outcomes:?}");
+    assert!(outcomes.contains(&[false, true]), "and who comes before the look: {outcomes:?}");
+    let broken = skews(Protocol::F1, Protocol::F1, None, Some(Bug::SealWritesOnly));
+    assert!(broken.contains(&[true; 2]), "{broken:?}");
+}
+
+/// [Sundial §6.2] in a database that mixes: the locks on what was read last until the others' tables have been
+/// validated.
+#[test]
+fn f1_holds_what_it_has_read_while_others_are_validated() {
+    // Not with those whose readers keep writers out while they execute.
+    for other in [Protocol::Occ, Protocol::TicToc, Protocol::Swiss, Protocol::Adaptive] {
+        for [first, second] in [[Protocol::F1, other], [other, Protocol::F1]] {
+            let outcomes = skews(first, second, None, None);
+            assert!(!outcomes.contains(&[true; 2]), "{first} and {second}: {outcomes:?}");
+        }
+    }
+}
+
+/// [Sundial §6.2]: a transaction that only reads locks as well, and a writer gives up if it meets that lock; what the
+/// reader looks at after that is its own affair.
+#[test]
+fn f1_gives_up_where_somebody_is_locking_what_he_has_read() {
+    let (mut refused, mut passed) = (0, 0);
+    for touch in 0.. {
+        let db = builder().build().unwrap();
+        let [x, y] = ["x", "y"].map(|name| table(&db, name, Protocol::F1));
+        let [mut s1, mut s2] = sessions(&db);
+        s1.transact(|tx| {
+            tx.insert(&x, 1, 0)?;
+            tx.insert(&y, 1, 0)
+        })
+        .unwrap();
+        let mut reader = s1.begin();
+        for rows in [&x, &y] {
+            assert_eq!(reader.get(rows, 1).unwrap(), Some(0));
+        }
+        let mut writer = s2.begin();
+        writer.write(&x, 1, 1).unwrap();
+        let mut writer_came = None;
+        let reader =
+            interrupted(At::Touch(touch), || writer_came = Some(writer.commit()), || reader.commit());
+        let Some(writer) = writer_came else { break };
+        match writer {
+            Ok(_) => passed += 1,
+            Err(abort) => {
+                refused += 1;
+                assert_eq!(abort.rule(), "f1: lock write", "touch {touch}: {abort}");
+                assert!(abort.to_string().contains("being read"), "touch {touch}: {abort}");
+                assert!(reader.is_ok(), "touch {touch}: who refuses others commits itself");
+            }
+        }
+    }
+    assert!(refused > 0 && passed > 0, "{refused} refused, {passed} passed");
+}
+
+/// Whoever has read a row and writes it is not kept from its write lock by another who is about to do the same.
+#[test]
+fn f1_does_not_lock_for_reading_what_it_writes() {
+    let mut outcomes = Vec::new();
+    for touch in 0.. {
+        let db = builder().build().unwrap();
+        let rows = table(&db, "rows", Protocol::F1);
+        let [mut s1, mut s2] = sessions(&db);
+        s1.transact(|tx| tx.insert(&rows, 1, 0)).unwrap();
+        let [mut one, mut other] = [s1.begin(), s2.begin()];
+        for tx in [&mut one, &mut other] {
+            let count = tx.need(&rows, 1).unwrap();
+            tx.write(&rows, 1, count + 1).unwrap();
+        }
+        let mut other_came = None;
+        let one = interrupted(At::Touch(touch), || other_came = Some(other.commit()), || one.commit());
+        let Some(other) = other_came else { break };
+        assert!(one.is_ok() != other.is_ok(), "one of two, in touch {touch}: {one:?}, {other:?}");
+        assert_eq!(s1.transact(|tx| tx.get(&rows, 1)).unwrap(), Some(1));
+        outcomes.push(one.is_ok());
+    }
+    assert!(outcomes.contains(&true) && outcomes.contains(&false), "{outcomes:?}");
 }

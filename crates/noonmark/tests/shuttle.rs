@@ -190,6 +190,7 @@ protocols! {
     two_phase_wound_wait => TwoPhaseWoundWait,
     swiss => Swiss,
     adaptive => Adaptive,
+    f1 => F1,
 }
 
 #[test]
@@ -412,4 +413,5 @@ fn planted_bugs_are_found() {
             assert!(is_found(protocol, bug), "{protocol}: {bug:?}");
         }
     }
+    assert!(is_found(Protocol::F1, Bug::SealWritesOnly));
 }
