@@ -26,6 +26,7 @@ fn planted_bugs_are_found() {
         (Bug::SkipLeafCheck, Protocol::ALL, 400),
         (Bug::NaiveMix, Protocol::ALL, 400),
         (Bug::SealWritesOnly, &[Protocol::F1], 100),
+        (Bug::RenewBlindly, &[Protocol::Sundial], 100),
     ] {
         let fails = |case: &Case| {
             let verdict = case.run_on(|builder| builder.plant(bug)).unwrap();

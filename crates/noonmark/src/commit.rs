@@ -259,6 +259,15 @@ impl<H: Host> Context<H> {
             let seen = entry.seen;
             self.shared.host.work(Work::Commit);
             ask!(asker, place, |me| P::validate(me, cell, seen, own, time), |refusal| {
+                #[cfg(feature = "planted-bugs")]
+                if protocol == Protocol::Sundial
+                    && self.is_planted(Bug::RenewBlindly)
+                    && matches!(refusal.conflict.what, What::Replaced { .. })
+                    && own.is_none()
+                {
+                    to += 1;
+                    continue;
+                }
                 let entry = *entry;
                 return Err(self.invalid(&entry, refusal));
             });

@@ -18,4 +18,6 @@ pub enum Bug {
     NaiveMix,
     /// `f1` looks at what was read when it would lock it, and locks only what is to be written.
     SealWritesOnly,
+    /// `sundial` renews the lease of a version that has been replaced.
+    RenewBlindly,
 }

@@ -58,6 +58,11 @@ protocols! {
         /// Optimistic reads; at commit all that was read and is written is locked [Sundial §6.2].
         F1 = "f1" => f1::F1,
     }
+    mod sundial {
+        /// Optimistic reads, with leases that are renewed at commit; eager writes; commits at a logical time
+        /// [Sundial §3].
+        Sundial = "sundial" => sundial::Sundial,
+    }
 }
 
 /// In what order a database's transactions are serialized; see [`crate::order`].
@@ -67,7 +72,7 @@ pub enum Order {
     /// Strict: a transaction comes after all that had committed before it began.
     Momentary,
     /// By commit time, which need not follow real time: more schedules commit. Only for databases
-    /// whose tables all have protocols that carry read times (now: `tictoc`).
+    /// whose tables all have protocols that carry read times (now: `tictoc` and `sundial`).
     Logical,
 }
 
