@@ -27,9 +27,10 @@
 //! # Departures
 //!
 //! - F1 gives up if it does not get a lock. So does a reader here that finds a writer, who is about to replace
-//!   what was read. A writer that finds readers asks again a bounded number of times: they go soon, and as
-//!   the version word is locked, no new ones come. A writer that finds a writer asks again, too, as
-//!   under `occ`. Nobody waits otherwise, so nobody waits in a circle.
+//!   what was read, and a writer that finds a reader: were it to ask again until the reader has gone, two
+//!   transactions that each read what the other writes would both ask until their patience ends, each time that
+//!   they meet. A writer that finds a writer does ask again, a bounded number of times, as under `occ`. Nobody
+//!   waits otherwise, so nobody waits in a circle.
 //! - What was read, and then written, gets its write lock only. Were it locked for reading first, two
 //!   transactions that add to one row would each keep the other from its write lock.
 //! - Who writes nothing in such tables takes his read locks in the validation round, after his write locks
@@ -75,17 +76,13 @@ impl Rules for F1 {
         hold: &mut Hold,
     ) -> Step<(), Conflict> {
         const RULE: &str = "f1: lock write";
-        if hold.prev.is_none() {
-            match lock_version(RULE, me, cell, seen, hold) {
-                Step::Ready(()) => {}
-                step => return step,
+        lock_version(RULE, me, cell, seen, hold).and_then(|()| {
+            me.touch(Access::Read);
+            match readers(cell).others(me.slot()).next() {
+                None => Step::Ready(()),
+                Some(by) => Step::Abort(Conflict { rule: RULE, what: What::ReadLocked { by } }),
             }
-        }
-        me.touch(Access::Read);
-        match readers(cell).others(me.slot()).next() {
-            None => Step::Ready(()),
-            Some(by) => Step::Busy(Conflict { rule: RULE, what: What::ReadLocked { by } }),
-        }
+        })
     }
 
     fn validate(
