@@ -21,12 +21,12 @@ use crate::index::NodeSeen;
 use crate::lines;
 #[cfg(feature = "planted-bugs")]
 use crate::planted::Bug;
-use crate::protocol::{Conflict, Order, Place, Protocol, Rules, What, with_protocol};
-use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
+use crate::protocol::{Conflict, Me, Order, Place, Protocol, Rules, Seen, What, with_protocol};
+use crate::record::{Cell, RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
 use noonmark_core::sync::{Ordering, fence};
-use noonmark_core::{Access, Epochs, Garbage, Host, Limbo, Timestamp, TxnId, Word, Work};
+use noonmark_core::{Access, Epochs, Garbage, Host, Limbo, Step, Timestamp, TxnId, Word, Work};
 
 /// A transaction has committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +258,7 @@ impl<H: Host> Context<H> {
             let own = own.and_then(|own| self.writes.entry(own).hold().prev);
             let seen = entry.seen;
             self.shared.host.work(Work::Commit);
-            ask!(asker, place, |me| P::validate(me, cell, seen, own, time), |refusal| {
+            ask!(asker, place, |me| validate_or_seal::<P>(me, cell, seen, own, time), |refusal| {
                 #[cfg(feature = "planted-bugs")]
                 if protocol == Protocol::Sundial
                     && self.is_planted(Bug::RenewBlindly)
@@ -333,7 +333,7 @@ impl<H: Host> Context<H> {
                 return Err(self.gone(entry.table, entry.record, entry.cell));
             }
             let Some(word) = entry.seen() else { continue };
-            let seen = crate::protocol::Seen::at(word);
+            let seen = Seen::at(word);
             with_protocol!(t.protocol, P => {
                 ask!(self.asker(), place, |me| P::validate(me, cell, seen, own, time), |refusal| {
                     return Err(self.refused(&entry, Some(refusal)));
@@ -512,6 +512,23 @@ fn retire_boxed(limbo: &mut Limbo, epochs: &Epochs, address: u64) {
     // SAFETY: the address came from `allocate_boxed`, and is found nowhere any more.
     let garbage = unsafe { Garbage::new(std::ptr::null_mut(), address as usize, free) };
     limbo.retire(epochs, garbage);
+}
+
+/// [`Rules::validate`]; or [`Rules::seal_read`] in its place, for what is only read: it is not sealed yet if the
+/// transaction writes nothing under this protocol.
+#[inline(always)]
+fn validate_or_seal<P: Rules>(
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    seen: Seen,
+    own: Option<Word>,
+    time: Timestamp,
+) -> Step<(), Conflict> {
+    if P::SEALS_READS && own.is_none() {
+        P::seal_read(me, cell, seen)
+    } else {
+        P::validate(me, cell, seen, own, time)
+    }
 }
 
 /// Whether what a node does not hold is still not there, at the commit time.

@@ -570,6 +570,30 @@ fn f1_does_not_lock_for_reading_what_it_writes() {
     assert!(outcomes.contains(&true) && outcomes.contains(&false), "{outcomes:?}");
 }
 
+/// Whoever calls itself off, or finds a row missing, has what it has seen looked at first; of that, too, nothing stays
+/// locked.
+#[test]
+fn f1_leaves_no_lock_behind() {
+    let db = builder().build().unwrap();
+    let rows = table(&db, "rows", Protocol::F1);
+    let [mut s1, mut s2] = sessions(&db);
+    s1.transact(|tx| (1..=2).try_for_each(|key| tx.insert(&rows, key, 0).map(|_| ()))).unwrap();
+    for missing in [false, true] {
+        let ended: Result<(), Box<dyn std::error::Error>> = s1.try_transact(|tx| {
+            tx.get(&rows, 1)?;
+            tx.update(&rows, 2, |value| *value += 1)?;
+            if missing {
+                tx.need(&rows, 3)?;
+            }
+            Err("enough".into())
+        });
+        ended.unwrap_err();
+        let both =
+            |tx: &mut Transaction<'_, Stage>| (1..=2).try_for_each(|key| tx.update(&rows, key, |_| ()));
+        s2.transact_with(&Policy::once(), both).unwrap();
+    }
+}
+
 // ---------------------------------------------------------------------------------------------------------
 // sundial
 

@@ -61,11 +61,13 @@ impl Rules for F1 {
     }
 
     fn seal_read(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen) -> Step<(), Conflict> {
-        if !readers(cell).contains(me.slot()) {
-            me.touch(Access::ReadModifyWrite);
-            readers(cell).enter(me.slot());
+        if readers(cell).contains(me.slot()) {
+            // Locked at the version that was read, and so at that of each read of it that came later.
+            return Step::Ready(());
         }
-        // Entered, then looked. If this refuses, the transaction is over, and lets go of the lock.
+        // Enter, then look. If this refuses, the transaction is over, and lets go of the lock.
+        me.touch(Access::ReadModifyWrite);
+        readers(cell).enter(me.slot());
         check_current("f1: lock read", me, cell, seen.word, None)
     }
 
@@ -92,15 +94,8 @@ impl Rules for F1 {
         own: Option<Word>,
         _: Timestamp,
     ) -> Step<(), Conflict> {
-        if own.is_some() {
-            // Sealed: at the version that was read?
-            return check_current("f1: validate", me, cell, seen.word, own);
-        }
-        if readers(cell).contains(me.slot()) {
-            // Locked at the version that was read, and so at that of each read of it that came later.
-            return Step::Ready(());
-        }
-        Self::seal_read(me, cell, seen)
+        // Of what is written, or would be, and was read: what is only read is sealed.
+        check_current("f1: validate", me, cell, seen.word, own)
     }
 
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {

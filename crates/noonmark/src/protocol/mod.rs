@@ -293,7 +293,8 @@ pub(crate) trait Rules {
     -> Step<(), Conflict>;
 
     /// Locks what was read, so that it stays as it is until [`Rules::release_read`], if it still is the version
-    /// that was read. Only for those that [seal reads](Rules::SEALS_READS).
+    /// that was read. In place of [`Rules::validate`], for what is only read, where [reads are
+    /// sealed](Rules::SEALS_READS).
     fn seal_read(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen) -> Step<(), Conflict> {
         let _ = (me, cell, seen);
         Step::Ready(())
