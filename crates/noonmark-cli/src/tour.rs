@@ -1,6 +1,6 @@
 //! The tour: what `noonmark` does when it is told nothing.
 //!
-//! Five families of concurrency control and the baseline compete in three contests that hurt: YCSB with a
+//! One protocol of each family and the baseline compete in three contests that hurt: YCSB with a
 //! steep Zipfian choice of rows, TPC-C with a single warehouse, and a hot counter; each with one thread and
 //! with all cores. Rows have a timestamp of their own, or one per column group; the counter, which is one
 //! column, is changed plainly or at commit time instead.

@@ -93,11 +93,13 @@ fn judged(builder: Builder, protocols: &[Protocol], kind: Kind, transactions: u6
 }
 
 #[test]
-fn tictoc_alone_is_strict_in_momentary_order() {
-    for kind in KINDS {
-        let builder = Database::builder().order(Order::Momentary);
-        let condition = judged(builder, &[Protocol::TicToc], kind, 4_000, 8);
-        assert!(condition.holds, "{}", condition.words);
+fn those_who_keep_read_times_are_strict_in_momentary_order() {
+    for protocol in [Protocol::TicToc, Protocol::Sundial] {
+        for kind in KINDS {
+            let builder = Database::builder().order(Order::Momentary);
+            let condition = judged(builder, &[protocol], kind, 4_000, 8);
+            assert!(condition.holds, "{protocol}: {}", condition.words);
+        }
     }
 }
 

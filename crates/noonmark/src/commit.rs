@@ -20,12 +20,12 @@ use crate::group::Size;
 use crate::index::NodeSeen;
 use crate::lines;
 use crate::planted::Bug;
-use crate::protocol::{Conflict, Order, Protocol, Rules, What, with_protocol};
-use crate::record::{RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
+use crate::protocol::{Conflict, Me, Order, Protocol, Rules, Seen, What, with_protocol};
+use crate::record::{Cell, RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
 use noonmark_core::sync::{Ordering, fence};
-use noonmark_core::{Access, Epochs, Garbage, Host, Limbo, Timestamp, TxnId, Word, Work};
+use noonmark_core::{Access, Epochs, Garbage, Host, Limbo, Step, Timestamp, TxnId, Word, Work};
 
 /// A transaction has committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,10 @@ impl<H: Host> Context<H> {
         self.shared.planted.is(bug)
     }
 
+    fn writes_under(&self, protocol: Protocol) -> bool {
+        (0..self.writes.len()).any(|index| self.writes.entry(index).table.get().protocol == protocol)
+    }
+
     /// Locks every cell that will be written; gives the earliest time at which all of them may have a
     /// new version, if nothing else is in the way.
     #[inline(always)]
@@ -123,6 +127,9 @@ impl<H: Host> Context<H> {
         from: usize,
         bound: &mut Timestamp,
     ) -> Result<usize, Abort> {
+        if P::SEALS_READS {
+            self.seal_reads::<P>(protocol)?;
+        }
         let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
         let mut to = from;
         for entry in &mut self.writes.entries_mut()[from..] {
@@ -153,6 +160,30 @@ impl<H: Host> Context<H> {
             to += 1;
         }
         Ok(to)
+    }
+
+    /// Locks what was read under this protocol and will not be written.
+    fn seal_reads<P: Rules>(&mut self, protocol: Protocol) -> Result<(), Abort> {
+        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
+        for entry in &self.reads {
+            let t = entry.table.get();
+            if t.protocol != protocol || self.writes.find(entry.record, entry.cell).is_some() {
+                continue;
+            }
+            let place = entry.place();
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let seen = entry.seen;
+            self.shared.host.work(Work::Commit);
+            ask!(asker, place, |me| P::seal_read(me, cell, seen), |refusal| {
+                let entry = *entry;
+                return Err(self.invalid(&entry, refusal));
+            });
+            if self.is_planted(Bug::SealWritesOnly) {
+                P::release_read(asker.me(place), cell);
+            }
+        }
+        Ok(())
     }
 
     /// Why a cell of the write set was not granted: because it is gone, if no rule refused it.
@@ -200,6 +231,13 @@ impl<H: Host> Context<H> {
         from: usize,
         time: Timestamp,
     ) -> Result<usize, Abort> {
+        if P::SEALS_READS && self.is_planted(Bug::SealWritesOnly) && self.writes_under(protocol) {
+            let other = |entry: &ReadEntry| entry.table.get().protocol != protocol;
+            return Ok(self.reads[from..]
+                .iter()
+                .position(other)
+                .map_or(self.reads.len(), |count| from + count));
+        }
         let order = self.order;
         let order = match self.is_planted(Bug::NaiveMix) && P::KEEPS_READ_TIMES {
             true => Some(Order::Logical),
@@ -219,7 +257,7 @@ impl<H: Host> Context<H> {
             let own = own.and_then(|own| self.writes.entry(own).hold().prev);
             let seen = entry.seen;
             self.shared.host.work(Work::Commit);
-            ask!(asker, place, |me| P::validate(me, cell, seen, own, time), |refusal| {
+            ask!(asker, place, |me| validate_or_seal::<P>(me, cell, seen, own, time), |refusal| {
                 let entry = *entry;
                 return Err(self.invalid(&entry, refusal));
             });
@@ -284,7 +322,7 @@ impl<H: Host> Context<H> {
                 return Err(self.gone(entry.table, entry.record, entry.cell));
             }
             let Some(word) = entry.seen() else { continue };
-            let seen = crate::protocol::Seen::at(word);
+            let seen = Seen::at(word);
             with_protocol!(t.protocol, P => {
                 ask!(self.asker(), place, |me| P::validate(me, cell, seen, own, time), |refusal| {
                     return Err(self.refused(&entry, Some(refusal)));
@@ -469,6 +507,23 @@ fn retire_boxed(limbo: &mut Limbo, epochs: &Epochs, address: u64) {
     // SAFETY: the address came from `allocate_boxed`, and is found nowhere any more.
     let garbage = unsafe { Garbage::new(std::ptr::null_mut(), address as usize, free) };
     limbo.retire(epochs, garbage);
+}
+
+/// [`Rules::validate`]; or [`Rules::seal_read`] in its place, for what is only read: it is not sealed yet if the
+/// transaction writes nothing under this protocol.
+#[inline(always)]
+fn validate_or_seal<P: Rules>(
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    seen: Seen,
+    own: Option<Word>,
+    time: Timestamp,
+) -> Step<(), Conflict> {
+    if P::SEALS_READS && own.is_none() {
+        P::seal_read(me, cell, seen)
+    } else {
+        P::validate(me, cell, seen, own, time)
+    }
 }
 
 /// Whether what a node does not hold is still not there, at the commit time.

@@ -2,9 +2,9 @@
 //!
 //! # The trap
 //!
-//! Protocols serialize transactions in two ways. Under `occ`, `two-phase`, `swiss` and `adaptive` a
+//! Protocols serialize transactions in two ways. Under `occ`, `two-phase`, `swiss`, `adaptive` and `f1` a
 //! transaction takes place at a *moment*: when it has all its write locks and all that it read is
-//! current. Under `tictoc` it takes place at a *logical time*, and what it read may have been
+//! current. Under `tictoc` and `sundial` it takes place at a *logical time*, and what it read may have been
 //! replaced since: it travels back. Each way is an order. A transaction that uses tables of both
 //! kinds and passes the rules of each is in both orders, but nobody has made sure that they agree.
 //! Granularity §3.2 says that the intersection of what the protocols admit is serializable. It is
@@ -34,8 +34,8 @@
 //! The whole database is in one [`Order`](crate::Order), and every transaction keeps it:
 //!
 //! - **Momentary**: take all write locks, then check that everything read is current and not locked by
-//!   others. Under this order nobody travels, `tictoc` tables included: their validation is that of
-//!   `occ`. Each transaction takes place between its last lock and its first check. *Argument*: let T1
+//!   others. Under this order nobody travels, `tictoc` and `sundial` tables included: their validation is
+//!   that of `occ`. Each transaction takes place between its last lock and its first check. *Argument*: let T1
 //!   depend on nothing of T2 and T2 on something of T1. If T2 read or overwrote what T1 wrote, T1's
 //!   lock on it was released before T2's check or lock of it, and T1's moment was before that. If T2
 //!   overwrote what T1 read, T1's check found it current and unlocked, so T2's lock came after T1's
@@ -45,7 +45,8 @@
 //! - **Logical**: every version has a time at which it was written and a time until which it holds; the
 //!   transaction commits at one time that lies within those of all it read, and after those of all
 //!   that it overwrites. The order is that of commit times, ties broken by who read what from whom.
-//!   Only protocols that keep read times take part. It is not strict; a session's transactions are in
+//!   Only protocols that keep read times take part, in any mix: they agree on what the two times of a version
+//!   mean and how each is raised, and a transaction has one commit time for all its tables. It is not strict; a session's transactions are in
 //!   order, since each starts from the commit time of the one before.
 //!
 //! Which of the two is settled when the database's first transaction begins: logical if all tables

@@ -18,6 +18,10 @@ pub enum Bug {
     /// In a database that mixes protocols, each table validates as if all tables were of its own: `tictoc`
     /// tables at logical times among others that know only moments.
     NaiveMix,
+    /// `f1` looks at what was read when it would lock it, and locks only what is to be written.
+    SealWritesOnly,
+    /// `sundial` renews the lease of a version that has been replaced.
+    RenewBlindly,
     /// Momentary validation looks at versions only: what another has locked, and not yet replaced, passes.
     LocksIgnored,
     /// `tictoc` looks, then stretches the read time, and does not look again.

@@ -6,8 +6,8 @@
 //! caller's promise (`add`, `min`, `max` keep it; `append` does if the list is a bag to its readers).
 //!
 //! Every protocol can have them, because sealing gives every protocol the current version under a
-//! lock: `occ`, `tictoc` and `adaptive` lock at commit anyway; `two-phase` takes this lock late, which
-//! two-phase locking allows, as nothing has been unlocked yet; `swiss` takes intent and lock at once.
+//! lock: `occ`, `tictoc`, `adaptive` and `f1` lock at commit anyway; `two-phase` takes this lock late, which
+//! two-phase locking allows, as nothing has been unlocked yet; `swiss` and `sundial` take intent and lock at once.
 //!
 //! Closures are kept in one buffer, without an allocation each. That takes `unsafe`, all of it here.
 

@@ -271,7 +271,14 @@ fn a_panic_that_is_caught_in_the_body_is_not_committed() {
 /// A panic that was caught may rest on what no committed state had together: the transaction is then tried again.
 #[test]
 fn a_panic_that_is_caught_in_a_doomed_attempt_is_a_conflict() {
-    for protocol in [Protocol::Occ, Protocol::TicToc, Protocol::Swiss, Protocol::Adaptive] {
+    for protocol in [
+        Protocol::Occ,
+        Protocol::TicToc,
+        Protocol::Swiss,
+        Protocol::Adaptive,
+        Protocol::F1,
+        Protocol::Sundial,
+    ] {
         let db = alone(2).build().unwrap();
         let table = table_of(&db, protocol);
         let [mut session, mut other] = std::array::from_fn(|_| db.session().unwrap());
@@ -613,6 +620,9 @@ fn protocols_that_wait_in_opposite_directions_do_not_deadlock() {
         (Protocol::TwoPhaseWaitDie, Protocol::TwoPhaseWoundWait),
         (Protocol::TwoPhaseWaitDie, Protocol::Swiss),
         (Protocol::TwoPhaseWoundWait, Protocol::Swiss),
+        (Protocol::TwoPhaseWoundWait, Protocol::Sundial),
+        (Protocol::TwoPhaseWaitDie, Protocol::Sundial),
+        (Protocol::Swiss, Protocol::Sundial),
     ] {
         for reads in [false, true] {
             for swap in [false, true] {

@@ -105,12 +105,14 @@ fn three_transactions_under_each_protocol() {
 }
 
 #[test]
-fn logical_and_momentary_databases_of_tictoc() {
+fn logical_and_momentary_databases_of_those_who_keep_read_times() {
+    let [tictoc, sundial] = [Protocol::TicToc, Protocol::Sundial];
     for order in [Order::Logical, Order::Momentary] {
         for shape in [&[3, 3][..], &[2, 2, 2][..], &[3, 1, 2]] {
-            let draws = if shape.len() == 2 { 60 } else { 6 };
-            let tables = [Protocol::TicToc, Protocol::TicToc];
-            enough(&attack_tables(&tables, Some(order), draws, shape), &tables);
+            for tables in [[tictoc, tictoc], [sundial, sundial], [tictoc, sundial]] {
+                let draws = if shape.len() == 2 { 40 } else { 4 };
+                enough(&attack_tables(&tables, Some(order), draws, shape), &tables);
+            }
         }
     }
 }
@@ -140,7 +142,8 @@ fn unexplained(protocol: Protocol, programs: &[Vec<Op>], bug: Option<Bug>) -> us
 }
 
 /// Protocols whose reads are validated; the others lock.
-const VALIDATING: [Protocol; 4] = [Protocol::Occ, Protocol::TicToc, Protocol::Swiss, Protocol::Adaptive];
+const VALIDATING: [Protocol; 5] =
+    [Protocol::Occ, Protocol::TicToc, Protocol::Swiss, Protocol::Adaptive, Protocol::Sundial];
 
 #[test]
 fn reads_that_are_not_validated_are_found() {
@@ -153,6 +156,15 @@ fn reads_that_are_not_validated_are_found() {
         assert_eq!(unexplained(protocol, &programs, None), 0, "{protocol}");
         assert!(unexplained(protocol, &programs, Some(Bug::SkipValidation)) > 0, "{protocol}");
     }
+}
+
+#[test]
+fn leases_of_replaced_versions_that_are_renewed_are_found() {
+    let programs = [
+        vec![Op::Get(0, 1, Part::Row), Op::Update(0, 2, Part::Row)],
+        vec![Op::Get(0, 2, Part::Row), Op::Update(0, 1, Part::Row)],
+    ];
+    assert!(unexplained(Protocol::Sundial, &programs, Some(Bug::RenewBlindly)) > 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One order for the whole database: the scenarios of `noonmark::order`, step by step.
 //!
-//! Each has its counterpart in a database of `tictoc` tables alone, where the same travelling is allowed:
-//! were `tictoc` to become `occ` unnoticed, or a mixed database to become logical, a test here fails.
+//! Each has its counterpart in a database of `tictoc` or `sundial` tables alone, where the same travelling is
+//! allowed: were either to become `occ` unnoticed, or a mixed database to become logical, a test here fails.
 
 mod attack_support;
 
@@ -63,7 +63,11 @@ fn write(session: &mut Session<Alone>, tables: &[&Table<u64, u64>]) -> Commit {
     tx.commit().unwrap()
 }
 
-use Protocol::{Occ, TicToc};
+use Protocol::{Occ, Sundial, TicToc};
+
+/// The protocols that keep read times, alone and mixed.
+const LEASED: [[Protocol; 2]; 4] =
+    [[TicToc, TicToc], [Sundial, Sundial], [TicToc, Sundial], [Sundial, TicToc]];
 
 /// T1 reads t (old); T2 writes t and o; T1 reads o (new). Whether T1 may commit.
 fn skew(protocols: [Protocol; 2], order: Option<Order>) -> bool {
@@ -85,18 +89,22 @@ fn skew(protocols: [Protocol; 2], order: Option<Order>) -> bool {
 #[test]
 fn the_skew_of_two_transactions_is_caught_under_every_order_and_mix() {
     for &other in Protocol::ALL.iter().filter(|p| !p.keeps_read_times()) {
-        assert!(!skew([TicToc, other], None), "{other}");
+        for leased in [TicToc, Sundial] {
+            assert!(!skew([leased, other], None), "{leased} and {other}");
+        }
     }
     assert!(!skew([Occ, TicToc], None));
     for order in [Order::Logical, Order::Momentary] {
-        assert!(!skew([TicToc, TicToc], Some(order)));
+        for tables in LEASED {
+            assert!(!skew(tables, Some(order)), "{tables:?}");
+        }
     }
 }
 
 /// T3 reads t (old); T2 writes t and o; T1 reads o (new) and u (old); T3 writes u. Who may commit:
 /// T1, and T3.
-fn circle(o: Protocol) -> (bool, bool) {
-    let stage = stage(&[TicToc, TicToc, o], None, &[0]);
+fn circle([t, u]: [Protocol; 2], o: Protocol) -> (bool, bool) {
+    let stage = stage(&[t, u, o], None, &[0]);
     let [t, u, o] = [0, 1, 2].map(|n| &stage.tables[n]);
     let [mut s1, mut s2, mut s3] = sessions(&stage);
     let mut t3 = s3.begin();
@@ -113,15 +121,17 @@ fn circle(o: Protocol) -> (bool, bool) {
 #[test]
 fn the_circle_of_three_transactions_is_caught() {
     for &other in Protocol::ALL {
-        let (first, third) = circle(other);
-        assert!(first, "{other}: nothing stands in its way");
-        assert!(!third, "{other}: who only uses tictoc tables must not travel either");
+        for tables in LEASED {
+            let (first, third) = circle(tables, other);
+            assert!(first, "{tables:?}, {other}: nothing stands in its way");
+            assert!(!third, "{tables:?}, {other}: who only uses those tables must not travel either");
+        }
     }
 }
 
 /// T3 reads t (old); T2 writes t; T3 writes u. Whether T3 may commit, before T2.
-fn travel(order: Option<Order>, other: Option<Protocol>) -> bool {
-    let mut protocols = vec![TicToc, TicToc];
+fn travel(tables: [Protocol; 2], order: Option<Order>, other: Option<Protocol>) -> bool {
+    let mut protocols = tables.to_vec();
     protocols.extend(other);
     let stage = stage(&protocols, order, &[0]);
     let [t, u] = [&stage.tables[0], &stage.tables[1]];
@@ -138,19 +148,21 @@ fn travel(order: Option<Order>, other: Option<Protocol>) -> bool {
 }
 
 #[test]
-fn tictoc_travels_only_where_all_tables_do() {
-    assert!(travel(None, None), "a database of tictoc tables is in logical order");
-    assert!(travel(Some(Order::Logical), None));
-    assert!(!travel(Some(Order::Momentary), None));
-    for &other in Protocol::ALL.iter().filter(|p| !p.keeps_read_times()) {
-        assert!(!travel(None, Some(other)), "{other}");
+fn they_travel_only_where_all_tables_do() {
+    for tables in LEASED {
+        assert!(travel(tables, None, None), "a database of {tables:?} is in logical order");
+        assert!(travel(tables, Some(Order::Logical), None), "{tables:?}");
+        assert!(!travel(tables, Some(Order::Momentary), None), "{tables:?}");
+        for &other in Protocol::ALL.iter().filter(|p| !p.keeps_read_times()) {
+            assert!(!travel(tables, None, Some(other)), "{tables:?}, {other}");
+        }
     }
 }
 
 /// T1 reads x (old); T2 writes x and ends; only then T3 begins, and writes y; T1 reads y (new). With
 /// whoever read x before, four transactions: T1 comes after T3 and before T2, which ended before T3 began.
-fn late_reader(order: Order) -> Result<Commit, Abort> {
-    let stage = stage(&[TicToc, TicToc], Some(order), &[0]);
+fn late_reader(tables: [Protocol; 2], order: Order) -> Result<Commit, Abort> {
+    let stage = stage(&tables, Some(order), &[0]);
     let [x, y] = [&stage.tables[0], &stage.tables[1]];
     let [mut s1, mut s2, mut s3] = sessions(&stage);
     let mut t1 = s1.begin();
@@ -163,8 +175,10 @@ fn late_reader(order: Order) -> Result<Commit, Abort> {
 
 #[test]
 fn logical_order_is_not_strict_and_momentary_order_is() {
-    late_reader(Order::Logical).unwrap();
-    late_reader(Order::Momentary).unwrap_err();
+    for tables in LEASED {
+        late_reader(tables, Order::Logical).unwrap();
+        late_reader(tables, Order::Momentary).unwrap_err();
+    }
 }
 
 /// The same, but T2 and T3 run in one session: its transactions are in order.
@@ -205,7 +219,9 @@ fn a_session_is_not_before_what_its_own_error_rested_on() {
 fn the_order_is_what_the_tables_and_the_builder_say() {
     for (protocols, order, expected) in [
         (&[TicToc][..], None, Order::Logical),
+        (&[TicToc, Sundial], None, Order::Logical),
         (&[TicToc, Occ], None, Order::Momentary),
+        (&[Sundial, Protocol::F1], None, Order::Momentary),
         (&[TicToc], Some(Order::Momentary), Order::Momentary),
     ] {
         let stage = stage(protocols, order, &[]);

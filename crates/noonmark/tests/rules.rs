@@ -7,7 +7,7 @@
 //! What lies between two touches is for `tests/shuttle.rs`.
 
 use noonmark::{
-    Abort, AbortKind, Builder, Database, Host, IndexKind, Order, Policy, Protocol, Session, Table,
+    Abort, AbortKind, Bug, Builder, Database, Host, IndexKind, Order, Policy, Protocol, Session, Table,
     TableOptions, Timestamp, Transaction,
 };
 use noonmark_core::{Access, Line};
@@ -144,38 +144,25 @@ fn late(db: &Database<Stage>) -> Session<Stage> {
 // ---------------------------------------------------------------------------------------------------------
 // tictoc, and logical order
 
-/// `tictoc`'s validation raises the read time, then looks: whoever locks the cell between the check
-/// before and the raise has read the old time, and commits before the reader does.
-#[test]
-fn tictoc_looks_again_after_it_has_raised_the_read_time() {
-    let mut writer_alone = 0;
-    for touch in 0.. {
-        let db = builder().order(Order::Logical).build().unwrap();
-        let [x, y] = ["x", "y"].map(|name| table(&db, name, Protocol::TicToc));
-        let [mut s1, mut s2] = sessions(&db);
-        s1.transact(|tx| {
-            tx.insert(&x, 1, 0)?;
-            tx.insert(&y, 1, 0)
-        })
-        .unwrap();
-        // Now y holds for long, and x does not.
-        late(&db).transact(|tx| tx.get(&y, 1)).unwrap();
+/// The protocols that keep read times, and mixes of them: [`skews`] needs two tables.
+const LEASED: [[Protocol; 2]; 4] = [
+    [Protocol::TicToc, Protocol::TicToc],
+    [Protocol::Sundial, Protocol::Sundial],
+    [Protocol::TicToc, Protocol::Sundial],
+    [Protocol::Sundial, Protocol::TicToc],
+];
 
-        // Each reads what the other writes.
-        let mut writer = s2.begin();
-        assert_eq!(writer.get(&y, 1).unwrap(), Some(0));
-        writer.write(&x, 1, 1).unwrap();
-        let mut reader = s1.begin();
-        assert_eq!(reader.get(&x, 1).unwrap(), Some(0));
-        reader.write(&y, 1, 1).unwrap();
-        let mut writer_came = None;
-        let reader =
-            interrupted(At::Touch(touch), || writer_came = Some(writer.commit()), || reader.commit());
-        let Some(writer) = writer_came else { break };
-        assert!(reader.is_err() || writer.is_err(), "write skew, in touch {touch}");
-        writer_alone += usize::from(writer.is_ok());
+/// Validation raises the read time, then looks: whoever locks the cell between the check before and the
+/// raise has read the old time, and commits before the reader does. In any mix of tables that keep read times
+/// [Sundial §3.3.2, Algorithm 2: renewing a lease is one atomic step].
+#[test]
+fn a_read_time_is_raised_before_the_last_look() {
+    for [first, second] in LEASED {
+        let outcomes = skews(first, second, Some(Order::Logical), None);
+        assert!(!outcomes.contains(&[true; 2]), "{first} and {second}: write skew: {outcomes:?}");
+        let other_alone = outcomes.iter().filter(|outcome| **outcome == [false, true]).count();
+        assert!(other_alone >= 2, "it can commit before the first one seals, and before it raises");
     }
-    assert!(writer_alone >= 2, "it can commit before the reader seals, and before it raises");
 }
 
 /// A row whose record has left the index is still not absent before its deletion: the node remembers.
@@ -323,21 +310,22 @@ enum End {
 /// Whoever waits is woken when the other lets go: never more than one of the two is refused.
 #[test]
 fn who_waits_for_a_lock_is_woken_when_it_is_let_go() {
-    use Protocol::{Swiss, TwoPhaseWaitDie, TwoPhaseWoundWait};
+    use Protocol::{Sundial, Swiss, TwoPhaseWaitDie, TwoPhaseWoundWait};
     for (protocol, holder_is_older) in [
         (TwoPhaseWaitDie, false),
         (TwoPhaseWoundWait, true),
         // Wounds the holder, then waits until it is gone.
         (TwoPhaseWoundWait, false),
         (Swiss, false),
+        (Sundial, false),
     ] {
         for held in [Held::Read, Held::Write] {
             for wants in [Held::Read, Held::Write] {
-                // Nobody waits for a reader to read; and under swiss readers neither wait nor are waited for.
+                // Nobody waits for a reader to read; and under swiss and sundial readers neither wait nor are waited for.
                 let waits = match (held, wants) {
                     (Held::Read, Held::Read) => false,
                     (Held::Write, Held::Write) => true,
-                    _ => protocol != Swiss,
+                    _ => ![Swiss, Sundial].contains(&protocol),
                 };
                 if !waits {
                     continue;
@@ -460,4 +448,307 @@ fn who_has_passed_its_commit_point_is_not_wounded() {
         }
         assert!(after > 0, "{protocol}: {before} before the commit point, {after} after it");
     }
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// f1
+
+/// Two transactions, each of which reads what the other writes: how many of them commit if the second comes to its
+/// commit in the midst of that of the first, before each of its touches in turn.
+fn skews(first: Protocol, second: Protocol, order: Option<Order>, bug: Option<Bug>) -> Vec<[bool; 2]> {
+    let mut outcomes = Vec::new();
+    for touch in 0.. {
+        let builder = match order {
+            Some(order) => builder().order(order),
+            None => builder(),
+        };
+        let builder = match bug {
+            Some(bug) => builder.plant(bug),
+            None => builder,
+        };
+        let db = builder.build().unwrap();
+        let [x, y] = [table(&db, "x", first), table(&db, "y", second)];
+        let [mut s1, mut s2] = sessions(&db);
+        s1.transact(|tx| {
+            tx.insert(&x, 1, 0)?;
+            tx.insert(&y, 1, 0)
+        })
+        .unwrap();
+        if order == Some(Order::Logical) {
+            // Now y holds for long, and x does not.
+            late(&db).transact(|tx| tx.get(&y, 1)).unwrap();
+        }
+        let mut other = s2.begin();
+        assert_eq!(other.get(&y, 1).unwrap(), Some(0));
+        other.write(&x, 1, 1).unwrap();
+        let mut one = s1.begin();
+        assert_eq!(one.get(&x, 1).unwrap(), Some(0));
+        one.write(&y, 1, 1).unwrap();
+        let mut other_came = None;
+        let one = interrupted(At::Touch(touch), || other_came = Some(other.commit()), || one.commit());
+        let Some(other) = other_came else { break };
+        outcomes.push([one.is_ok(), other.is_ok()]);
+    }
+    outcomes
+}
+
+/// [Sundial §6.2]: what was read is locked when it is looked at. If it were not, a look before the last write lock
+/// would not do: then each of two can look before the other locks.
+#[test]
+fn f1_locks_what_it_looks_at() {
+    let outcomes = skews(Protocol::F1, Protocol::F1, None, None);
+    assert!(!outcomes.contains(&[true; 2]), "write skew: {outcomes:?}");
+    assert!(outcomes.contains(&[true, false]), "who looks first can commit: {outcomes:?}");
+    assert!(outcomes.contains(&[false, true]), "and who comes before the look: {outcomes:?}");
+    let broken = skews(Protocol::F1, Protocol::F1, None, Some(Bug::SealWritesOnly));
+    assert!(broken.contains(&[true; 2]), "{broken:?}");
+}
+
+/// [Sundial §6.2] in a database that mixes: the locks on what was read last until the others' tables have been
+/// validated.
+#[test]
+fn f1_holds_what_it_has_read_while_others_are_validated() {
+    // Not with those whose readers keep writers out while they execute.
+    for other in [Protocol::Occ, Protocol::TicToc, Protocol::Swiss, Protocol::Adaptive] {
+        for [first, second] in [[Protocol::F1, other], [other, Protocol::F1]] {
+            let outcomes = skews(first, second, None, None);
+            assert!(!outcomes.contains(&[true; 2]), "{first} and {second}: {outcomes:?}");
+        }
+    }
+}
+
+/// [Sundial §6.2]: a transaction that only reads locks as well, and a writer gives up if it meets that lock; what the
+/// reader looks at after that is its own affair.
+#[test]
+fn f1_gives_up_where_somebody_is_locking_what_he_has_read() {
+    let (mut refused, mut passed) = (0, 0);
+    for touch in 0.. {
+        let db = builder().build().unwrap();
+        let [x, y] = ["x", "y"].map(|name| table(&db, name, Protocol::F1));
+        let [mut s1, mut s2] = sessions(&db);
+        s1.transact(|tx| {
+            tx.insert(&x, 1, 0)?;
+            tx.insert(&y, 1, 0)
+        })
+        .unwrap();
+        let mut reader = s1.begin();
+        for rows in [&x, &y] {
+            assert_eq!(reader.get(rows, 1).unwrap(), Some(0));
+        }
+        let mut writer = s2.begin();
+        writer.write(&x, 1, 1).unwrap();
+        let mut writer_came = None;
+        let reader =
+            interrupted(At::Touch(touch), || writer_came = Some(writer.commit()), || reader.commit());
+        let Some(writer) = writer_came else { break };
+        match writer {
+            Ok(_) => passed += 1,
+            Err(abort) => {
+                refused += 1;
+                assert_eq!(abort.rule(), "f1: lock write", "touch {touch}: {abort}");
+                assert!(abort.to_string().contains("being read"), "touch {touch}: {abort}");
+                assert!(reader.is_ok(), "touch {touch}: who refuses others commits itself");
+            }
+        }
+    }
+    assert!(refused > 0 && passed > 0, "{refused} refused, {passed} passed");
+}
+
+/// Whoever has read a row and writes it is not kept from its write lock by another who is about to do the same.
+#[test]
+fn f1_does_not_lock_for_reading_what_it_writes() {
+    let mut outcomes = Vec::new();
+    for touch in 0.. {
+        let db = builder().build().unwrap();
+        let rows = table(&db, "rows", Protocol::F1);
+        let [mut s1, mut s2] = sessions(&db);
+        s1.transact(|tx| tx.insert(&rows, 1, 0)).unwrap();
+        let [mut one, mut other] = [s1.begin(), s2.begin()];
+        for tx in [&mut one, &mut other] {
+            let count = tx.need(&rows, 1).unwrap();
+            tx.write(&rows, 1, count + 1).unwrap();
+        }
+        let mut other_came = None;
+        let one = interrupted(At::Touch(touch), || other_came = Some(other.commit()), || one.commit());
+        let Some(other) = other_came else { break };
+        assert!(one.is_ok() != other.is_ok(), "one of two, in touch {touch}: {one:?}, {other:?}");
+        assert_eq!(s1.transact(|tx| tx.get(&rows, 1)).unwrap(), Some(1));
+        outcomes.push(one.is_ok());
+    }
+    assert!(outcomes.contains(&true) && outcomes.contains(&false), "{outcomes:?}");
+}
+
+/// Whoever calls itself off, or finds a row missing, has what it has seen looked at first; of that, too, nothing stays
+/// locked.
+#[test]
+fn f1_leaves_no_lock_behind() {
+    let db = builder().build().unwrap();
+    let rows = table(&db, "rows", Protocol::F1);
+    let [mut s1, mut s2] = sessions(&db);
+    s1.transact(|tx| (1..=2).try_for_each(|key| tx.insert(&rows, key, 0).map(|_| ()))).unwrap();
+    for missing in [false, true] {
+        let ended: Result<(), Box<dyn std::error::Error>> = s1.try_transact(|tx| {
+            tx.get(&rows, 1)?;
+            tx.update(&rows, 2, |value| *value += 1)?;
+            if missing {
+                tx.need(&rows, 3)?;
+            }
+            Err("enough".into())
+        });
+        ended.unwrap_err();
+        let both =
+            |tx: &mut Transaction<'_, Stage>| (1..=2).try_for_each(|key| tx.update(&rows, key, |_| ()));
+        s2.transact_with(&Policy::once(), both).unwrap();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// sundial
+
+/// One row, 0, in each of two tables, of which the first holds for long.
+fn leased(order: Order) -> (Database<Stage>, [Table<u64, u64>; 2]) {
+    let db = builder().order(order).build().unwrap();
+    let tables = ["x", "y"].map(|name| table(&db, name, Protocol::Sundial));
+    db.transact(|tx| tables.iter().try_for_each(|rows| tx.insert(rows, 1, 0).map(|_| ()))).unwrap();
+    late(&db).transact(|tx| tx.get(&tables[0], 1)).unwrap();
+    (db, tables)
+}
+
+/// [Sundial §3.3.1]: a reader does not wait for whoever is going to write, and is not in its way; whichever of
+/// them commits first, the reader comes before.
+#[test]
+fn sundial_reads_beside_a_writer() {
+    for writer_first in [false, true] {
+        let (db, [x, _]) = leased(Order::Logical);
+        let [mut s1, mut s2] = sessions(&db);
+        let mut writer = s1.begin();
+        writer.write(&x, 1, 1).unwrap();
+        let mut reader = s2.begin();
+        assert_eq!(reader.get(&x, 1).unwrap(), Some(0));
+        let (read, written) = if writer_first {
+            let written = writer.commit().unwrap();
+            (reader.commit().unwrap(), written)
+        } else {
+            (reader.commit().unwrap(), writer.commit().unwrap())
+        };
+        assert!(read.time < written.time, "{read:?}, {written:?}; the writer first: {writer_first}");
+    }
+}
+
+/// [Sundial §3.1, Figure 2]: a lease that is over when the transaction must commit is renewed; not if the version has
+/// been replaced (§5.1, case (b)).
+#[test]
+fn sundial_renews_the_lease_of_the_current_version_only() {
+    for replaced in [false, true] {
+        let (db, [x, y]) = leased(Order::Logical);
+        let [mut s1, mut s2] = sessions(&db);
+        let mut tx = s1.begin();
+        assert_eq!(tx.get(&y, 1).unwrap(), Some(0));
+        if replaced {
+            s2.transact(|tx| tx.write(&y, 1, 1)).unwrap();
+        }
+        // After the lease of x, which lasts longer than that of y.
+        tx.write(&x, 1, 1).unwrap();
+        let committed = tx.commit();
+        assert_eq!(committed.is_ok(), !replaced, "{committed:?}");
+        if let Err(abort) = committed {
+            assert_eq!(abort.rule(), "sundial: renew");
+            continue;
+        }
+        let time = committed.unwrap().time;
+        let later = commit_of(&mut s2, |tx| assert!(tx.write(&y, 1, 1).unwrap()));
+        assert!(later > time, "the lease of y lasts until {time}, and it is written at {later}");
+    }
+}
+
+/// Case (c) of [Sundial §5.1] is an abort in the paper: a lease is renewed although somebody has the right to
+/// write the row. Here he looks at the lease when he seals, and commits after it.
+#[test]
+fn sundial_renews_a_lease_over_the_head_of_a_writer_that_executes() {
+    let (db, [x, y]) = leased(Order::Logical);
+    let [mut s1, mut s2] = sessions(&db);
+    let mut writer = s1.begin();
+    writer.update(&y, 1, |value| *value += 1).unwrap();
+    let renewed = commit_of(&mut s2, |tx| {
+        assert_eq!(tx.get(&y, 1).unwrap(), Some(0));
+        tx.write(&x, 1, 1).unwrap();
+    });
+    let written = writer.commit().unwrap().time;
+    assert!(written > renewed, "{written} after {renewed}");
+}
+
+/// [Sundial §3.3.1]: of two writers the younger aborts at once, before it has done its work.
+#[test]
+fn sundial_lets_the_younger_writer_die() {
+    for order in [Order::Logical, Order::Momentary] {
+        let (db, [x, _]) = leased(order);
+        let [mut s1, mut s2] = sessions(&db);
+        let [mut older, mut younger] = [s1.begin(), s2.begin()];
+        older.write(&x, 1, 1).unwrap();
+        let died = younger.update(&x, 1, |value| *value += 1).expect_err("there is an older one");
+        assert_eq!((died.kind(), died.rule()), (AbortKind::Conflict, "sundial: write"));
+        drop(younger);
+        older.commit().unwrap();
+    }
+}
+
+/// [Sundial §3.3.1, Algorithm 1, line 21], and its mend: a write that finds another version than was read fails, and
+/// leaves nothing behind that keeps the next attempt, or anybody, from it.
+#[test]
+fn sundial_lets_go_of_what_it_cannot_write() {
+    for order in [Order::Logical, Order::Momentary] {
+        let (db, [x, _]) = leased(order);
+        let [mut s1, mut s2] = sessions(&db);
+        let mut tx = s1.begin();
+        assert_eq!(tx.get(&x, 1).unwrap(), Some(0));
+        s2.transact(|tx| tx.update(&x, 1, |value| *value += 1)).unwrap();
+        let failed = tx.update(&x, 1, |value| *value += 1).and_then(|()| tx.commit());
+        assert_eq!(failed.unwrap_err().kind(), AbortKind::Conflict);
+        for session in [&mut s1, &mut s2] {
+            let add = |tx: &mut Transaction<'_, Stage>| {
+                tx.get(&x, 1)?;
+                tx.update(&x, 1, |value| *value += 1)
+            };
+            session.transact_with(&Policy::once(), add).unwrap();
+        }
+        assert_eq!(s1.transact(|tx| tx.get(&x, 1)).unwrap(), Some(3));
+    }
+}
+
+/// [Sundial §3.4]: who has scanned a leaf, and who inserts into it, both commit if the scan can come first; and the
+/// second scan of one transaction does not see another leaf than the first.
+#[test]
+fn sundial_scans_beside_an_insertion() {
+    let db = builder().order(Order::Logical).build().unwrap();
+    let options = TableOptions::new().protocol(Protocol::Sundial).index(IndexKind::Ordered);
+    let rows: Table<u64, u64> = db.create_table("rows", options).unwrap();
+    let [mut s1, mut s2] = sessions(&db);
+    s1.transact(|tx| tx.insert(&rows, 1, 0)).unwrap();
+    // The leaf, and its row, hold for long.
+    late(&db).transact(|tx| tx.range(&rows, ..).collect()).unwrap();
+    for again in [false, true] {
+        let key = 2 + u64::from(again);
+        let mut scan = s1.begin();
+        let rows_before = scan.range(&rows, ..).collect().unwrap().len();
+        let inserted = commit_of(&mut s2, |tx| assert!(tx.insert(&rows, key, 0).unwrap()));
+        if again {
+            let rows_now = scan.range(&rows, ..).collect().map(|rows| rows.len());
+            assert!(rows_now.is_err() || rows_now.unwrap() == rows_before || scan.commit().is_err());
+        } else {
+            assert!(scan.commit().unwrap().time < inserted);
+        }
+        // The leaf holds until then again.
+        late_again(&db, &rows, inserted);
+    }
+}
+
+/// Reads all rows at a time after this one.
+fn late_again(db: &Database<Stage>, rows: &Table<u64, u64>, time: Timestamp) {
+    let [mut session] = sessions(db);
+    let clock = db.table::<u64, u64>("clock").unwrap();
+    while commit_of(&mut session, |tx| assert!(tx.write(&clock, 1, 0).unwrap())) <= time {}
+    for _ in 0..20 {
+        session.transact(|tx| tx.write(&clock, 1, 0)).unwrap();
+    }
+    session.transact(|tx| tx.range(rows, ..).collect()).unwrap();
 }

@@ -190,12 +190,16 @@ protocols! {
     two_phase_wound_wait => TwoPhaseWoundWait,
     swiss => Swiss,
     adaptive => Adaptive,
+    f1 => F1,
+    sundial => Sundial,
 }
 
 #[test]
-fn tictoc_in_momentary_order() {
-    for setup in setups(&[Protocol::TicToc]) {
-        attack(&Setup { order: Some(Order::Momentary), ..setup }, &[2, 2, 2], 4, 10);
+fn logical_protocols_in_momentary_order() {
+    for protocol in [Protocol::TicToc, Protocol::Sundial] {
+        for setup in setups(&[protocol]) {
+            attack(&Setup { order: Some(Order::Momentary), ..setup }, &[2, 2, 2], 4, 10);
+        }
     }
 }
 
@@ -363,9 +367,14 @@ fn an_index_that_is_made_beside_the_first_row_has_it() {
 /// raises, the other may lock and read the time as it was.
 #[test]
 fn times_are_raised_before_the_last_look() {
-    for index in [IndexKind::Ordered, IndexKind::Hash] {
-        let setup =
-            Setup { index, bumps: 4, order: Some(Order::Logical), ..Setup::of(&[Protocol::TicToc; 2]) };
+    let [tictoc, sundial] = [Protocol::TicToc, Protocol::Sundial];
+    for (index, protocols) in [
+        (IndexKind::Ordered, [tictoc, tictoc]),
+        (IndexKind::Hash, [tictoc, tictoc]),
+        (IndexKind::Ordered, [sundial, sundial]),
+        (IndexKind::Hash, [sundial, tictoc]),
+    ] {
+        let setup = Setup { index, bumps: 4, order: Some(Order::Logical), ..Setup::of(&protocols) };
         let menu = Menu { tables: 2, keys: 3, scans: false, secondary: false };
         let row = |table| Op::Get(table, 2, Part::Row);
         let skews = [
@@ -412,4 +421,6 @@ fn planted_bugs_are_found() {
             assert!(is_found(protocol, bug), "{protocol}: {bug:?}");
         }
     }
+    assert!(is_found(Protocol::F1, Bug::SealWritesOnly));
+    assert!(is_found(Protocol::Sundial, Bug::RenewBlindly));
 }

@@ -15,7 +15,8 @@
 //!
 //! Seal and validate are rounds of their own: a transaction validates nothing before it has sealed
 //! everything. Merging them loses serializability under every optimistic protocol (two transactions
-//! that each read what the other writes both validate before the other has sealed).
+//! that each read what the other writes both validate before the other has sealed), unless what is read
+//! is locked when it is looked at: that is [`Rules::seal_read`], which `f1` has.
 //!
 //! Rules answer [`Step`]: they never wait, and know neither tables nor threads.
 //!
@@ -54,6 +55,15 @@ protocols! {
         /// Optimistic or locked reads, as each record's history says [Granularity §3.2].
         Adaptive = "adaptive" => adaptive::Adaptive,
     }
+    mod f1 {
+        /// Optimistic reads; at commit all that was read and is written is locked [Sundial §6.2].
+        F1 = "f1" => f1::F1,
+    }
+    mod sundial {
+        /// Optimistic reads, with leases that are renewed at commit; eager writes; commits at a logical time
+        /// [Sundial §3].
+        Sundial = "sundial" => sundial::Sundial,
+    }
 }
 
 /// In what order a database's transactions are serialized; see [`crate::order`].
@@ -63,7 +73,7 @@ pub enum Order {
     /// Strict: a transaction comes after all that had committed before it began.
     Momentary,
     /// By commit time, which need not follow real time: more schedules commit. Only for databases
-    /// whose tables all have protocols that carry read times (now: `tictoc`).
+    /// whose tables all have protocols that carry read times (now: `tictoc` and `sundial`).
     Logical,
 }
 
@@ -253,6 +263,8 @@ pub(crate) trait Rules {
     const YOUNGER_WAITS: bool = false;
     /// Whether reads leave something behind that [`Rules::release_read`] takes away.
     const LOCKS_READS: bool = false;
+    /// Whether what was read, and will not be written, is sealed before what will be written.
+    const SEALS_READS: bool = false;
 
     /// How many words it keeps beside a version word, in a database with this many slots.
     fn aux_words(slots: usize) -> usize;
@@ -289,6 +301,14 @@ pub(crate) trait Rules {
     /// what `hold` says.
     fn seal(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Option<Word>, hold: &mut Hold)
     -> Step<(), Conflict>;
+
+    /// Locks what was read, so that it stays as it is until [`Rules::release_read`], if it still is the version
+    /// that was read. In place of [`Rules::validate`], for what is only read, where [reads are
+    /// sealed](Rules::SEALS_READS).
+    fn seal_read(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen) -> Step<(), Conflict> {
+        let _ = (me, cell, seen);
+        Step::Ready(())
+    }
 
     /// The earliest time at which a new version may follow the one that this transaction locked.
     #[inline(always)]

@@ -20,6 +20,7 @@
 
 use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, check_current, lock_version, read_optimistically};
 use crate::record::Cell;
+use noonmark_core::sync::AtomicU64;
 use noonmark_core::{Access, Host, Step, Timestamp, VersionWord, WaitFor, Word};
 
 pub(crate) struct Swiss;
@@ -27,49 +28,74 @@ pub(crate) struct Swiss;
 const WRITE: &str = "swiss: write";
 
 /// The intent, in the format of a version word: the word of a new record, zero, is free.
-fn intent<'a>(cell: Cell<'a>) -> &'a VersionWord {
-    VersionWord::from_atomic(&cell.aux[0])
+fn intent<'a>(cell: Cell<'a>) -> &'a AtomicU64 {
+    &cell.aux[0]
+}
+
+/// What the older of two writers does about the younger one before it waits.
+pub(super) enum Younger {
+    /// Makes it abort.
+    IsWounded,
+    /// Leaves it alone.
+    IsLeftAlone,
+}
+
+/// Takes the intent: the right to be the next writer of a cell. The younger of two writers aborts, the older
+/// waits. (Of `sundial`, too.)
+pub(super) fn take_intent(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    intent: &AtomicU64,
+    younger: Younger,
+    hold: &mut Hold,
+) -> Step<(), Conflict> {
+    if hold.intent {
+        return Step::Ready(());
+    }
+    let word_of = VersionWord::from_atomic(intent);
+    me.touch(Access::Read);
+    let word = word_of.load();
+    let Some(holder) = word.owner() else {
+        me.touch(Access::ReadModifyWrite);
+        return match word_of.try_lock(word, me.txn) {
+            Ok(()) => {
+                hold.intent = true;
+                let version = cell.word.load();
+                if version.is_reclaimed() {
+                    return Step::Abort(Conflict::locked(rule, version));
+                }
+                Step::Ready(())
+            }
+            Err(found) => Step::Busy(Conflict::locked(rule, found)),
+        };
+    };
+    let conflict = Conflict::locked(rule, word);
+    if !me.is_older_than(holder) {
+        return Step::Abort(conflict);
+    }
+    if let Younger::IsWounded = younger {
+        me.wound(holder);
+    }
+    me.touch(Access::ReadModifyWrite);
+    if word_of.mark_waiters(word) {
+        Step::Wait(WaitFor::release_of(intent), conflict)
+    } else {
+        Step::Busy(conflict)
+    }
+}
+
+/// Lets go of the intent, and wakes whoever waits for it.
+pub(super) fn drop_intent(me: Me<'_, impl Host>, intent: &AtomicU64) {
+    me.touch(Access::ReadModifyWrite);
+    if VersionWord::from_atomic(intent).unlock(Word::FREE) {
+        me.room.wake(WaitFor::release_of(intent));
+    }
 }
 
 impl Swiss {
     fn take_intent(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
-        if hold.intent {
-            return Step::Ready(());
-        }
-        me.touch(Access::Read);
-        let word = intent(cell).load();
-        let Some(holder) = word.owner() else {
-            me.touch(Access::ReadModifyWrite);
-            return match intent(cell).try_lock(word, me.txn) {
-                Ok(()) => {
-                    hold.intent = true;
-                    let version = cell.word.load();
-                    if version.is_reclaimed() {
-                        return Step::Abort(Conflict::locked(WRITE, version));
-                    }
-                    Step::Ready(())
-                }
-                Err(found) => Step::Busy(Conflict::locked(WRITE, found)),
-            };
-        };
-        let conflict = Conflict::locked(WRITE, word);
-        if !me.is_older_than(holder) {
-            return Step::Abort(conflict);
-        }
-        me.wound(holder);
-        me.touch(Access::ReadModifyWrite);
-        if intent(cell).mark_waiters(word) {
-            Step::Wait(WaitFor::release_of(&cell.aux[0]), conflict)
-        } else {
-            Step::Busy(conflict)
-        }
-    }
-
-    fn drop_intent(me: Me<'_, impl Host>, cell: Cell<'_>) {
-        me.touch(Access::ReadModifyWrite);
-        if intent(cell).unlock(Word::FREE) {
-            me.room.wake(WaitFor::release_of(&cell.aux[0]));
-        }
+        take_intent(WRITE, me, cell, intent(cell), Younger::IsWounded, hold)
     }
 }
 
@@ -119,7 +145,7 @@ impl Rules for Swiss {
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
         me.touch(Access::Write);
         cell.word.unlock_unwatched(next);
-        Self::drop_intent(me, cell);
+        drop_intent(me, intent(cell));
     }
 
     fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
@@ -128,7 +154,7 @@ impl Rules for Swiss {
             cell.word.unlock_unwatched(prev);
         }
         if hold.intent {
-            Self::drop_intent(me, cell);
+            drop_intent(me, intent(cell));
         }
     }
 }

@@ -30,10 +30,92 @@
 use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, check_current, lock_version};
 use crate::planted::Bug;
 use crate::record::Cell;
-use noonmark_core::sync::{Ordering, fence};
+use noonmark_core::sync::{AtomicU64, Ordering, fence};
 use noonmark_core::{Access, Host, Step, Timestamp, Word};
 
 pub(crate) struct TicToc;
+
+/// `rts`: the first word beside the version, of `sundial` too, whose leases work in the same way.
+#[inline(always)]
+fn rts<'a>(cell: Cell<'a>) -> &'a AtomicU64 {
+    &cell.aux[0]
+}
+
+/// A new record may be written only after this time.
+pub(super) fn init_lease(cell: Cell<'_>, read_until: Timestamp) {
+    // Relaxed: nobody else knows the record yet.
+    rts(cell).store(read_until.ticks(), Ordering::Relaxed);
+}
+
+/// Until when the version that this transaction has locked holds.
+#[inline(always)]
+pub(super) fn lease_end(cell: Cell<'_>, prev: Word) -> Timestamp {
+    // Sequentially consistent: the lock comes before, see above.
+    Timestamp::new(rts(cell).load(Ordering::SeqCst)).max(prev.time())
+}
+
+/// The version that this transaction has locked is let go as it was, and holds until this time.
+pub(super) fn extend_own_lease(cell: Cell<'_>, at: Timestamp) {
+    // Relaxed: under the lock. The next writer's lock acquires its release.
+    rts(cell).fetch_max(at.ticks(), Ordering::Relaxed);
+}
+
+/// Reads `wts`, `rts` and value, as a consistent triple.
+#[inline(always)]
+pub(super) fn read_lease(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    copy: &mut impl CopyValue,
+) -> Step<Seen, Conflict> {
+    me.touch(Access::Read);
+    let word = cell.word.load();
+    if word.is_locked() {
+        return Step::Busy(Conflict::locked(rule, word));
+    }
+    let rts = Timestamp::new(rts(cell).load(Ordering::SeqCst));
+    copy.copy();
+    // As in `read_optimistically`; the load is stronger for the reason given above.
+    fence(Ordering::Acquire);
+    me.touch(Access::Read);
+    let again = cell.word.load_seq_cst();
+    if again != word {
+        return Step::Busy(Conflict::not_current(rule, word, again));
+    }
+    Step::Ready(Seen { word, until: rts.max(word.time()) })
+}
+
+/// Sees to it that what was read holds at the commit time.
+#[inline(always)]
+pub(super) fn renew_lease(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    seen: Seen,
+    own: Option<Word>,
+    at: Timestamp,
+) -> Step<(), Conflict> {
+    if me.order == Order::Momentary || own.is_some() {
+        // What this transaction writes itself, it replaces at the commit time: the version that
+        // it read must be the one that it locked.
+        return check_current(rule, me, cell, seen.word, own);
+    }
+    if at <= seen.until {
+        return Step::Ready(());
+    }
+    me.touch(Access::Read);
+    let now = cell.word.load();
+    if now != seen.word && (now.is_locked() || !me.planted.is(Bug::RenewBlindly)) {
+        // Raising would be in vain.
+        return Step::Abort(Conflict::not_current(rule, seen.word, now));
+    }
+    me.touch(Access::ReadModifyWrite);
+    rts(cell).fetch_max(at.ticks(), Ordering::SeqCst);
+    if me.planted.is(Bug::LookBeforeRaise) || me.planted.is(Bug::RenewBlindly) && now != seen.word {
+        return Step::Ready(());
+    }
+    check_current(rule, me, cell, seen.word, None)
+}
 
 impl Rules for TicToc {
     const KEEPS_READ_TIMES: bool = true;
@@ -43,28 +125,12 @@ impl Rules for TicToc {
     }
 
     fn init(cell: Cell<'_>, read_until: Timestamp) {
-        // Relaxed: nobody else knows the record yet.
-        cell.aux[0].store(read_until.ticks(), Ordering::Relaxed);
+        init_lease(cell, read_until);
     }
 
     #[inline(always)]
     fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
-        const RULE: &str = "tictoc: read";
-        me.touch(Access::Read);
-        let word = cell.word.load();
-        if word.is_locked() {
-            return Step::Busy(Conflict::locked(RULE, word));
-        }
-        let rts = Timestamp::new(cell.aux[0].load(Ordering::SeqCst));
-        copy.copy();
-        // As in `read_optimistically`; the load is stronger for the reason given above.
-        fence(Ordering::Acquire);
-        me.touch(Access::Read);
-        let again = cell.word.load_seq_cst();
-        if again != word {
-            return Step::Busy(Conflict::not_current(RULE, word, again));
-        }
-        Step::Ready(Seen { word, until: rts.max(word.time()) })
+        read_lease("tictoc: read", me, cell, copy)
     }
 
     #[inline(always)]
@@ -79,8 +145,7 @@ impl Rules for TicToc {
 
     #[inline(always)]
     fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
-        // Sequentially consistent: the lock comes before, see above.
-        Timestamp::new(cell.aux[0].load(Ordering::SeqCst)).max(prev.time()).next()
+        lease_end(cell, prev).next()
     }
 
     #[inline(always)]
@@ -91,32 +156,11 @@ impl Rules for TicToc {
         own: Option<Word>,
         at: Timestamp,
     ) -> Step<(), Conflict> {
-        const RULE: &str = "tictoc: validate";
-        if me.order == Order::Momentary || own.is_some() {
-            // What this transaction writes itself, it replaces at the commit time: the version that
-            // it read must be the one that it locked.
-            return check_current(RULE, me, cell, seen.word, own);
-        }
-        if at <= seen.until {
-            return Step::Ready(());
-        }
-        me.touch(Access::Read);
-        let now = cell.word.load();
-        if now != seen.word {
-            // Raising would be in vain.
-            return Step::Abort(Conflict::not_current(RULE, seen.word, now));
-        }
-        me.touch(Access::ReadModifyWrite);
-        cell.aux[0].fetch_max(at.ticks(), Ordering::SeqCst);
-        if me.planted.is(Bug::LookBeforeRaise) {
-            return Step::Ready(());
-        }
-        check_current(RULE, me, cell, seen.word, None)
+        renew_lease("tictoc: validate", me, cell, seen, own, at)
     }
 
     fn keep(cell: Cell<'_>, at: Timestamp) {
-        // Relaxed: under the lock. The next writer's lock acquires its release.
-        cell.aux[0].fetch_max(at.ticks(), Ordering::Relaxed);
+        extend_own_lease(cell, at);
     }
 
     #[inline(always)]
@@ -133,6 +177,6 @@ impl Rules for TicToc {
     }
 
     fn reclaim_bound(_: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
-        Some(Timestamp::new(cell.aux[0].load(Ordering::SeqCst)).max(prev.time()))
+        Some(lease_end(cell, prev))
     }
 }

@@ -1,0 +1,164 @@
+//! `sundial`: leases in logical time for those who read, locks for those who write [Sundial §3].
+//!
+//! Beside the data: the *lease*, from `wts` (in the version word) to `rts` (one word), both as `tictoc` has
+//! them; and the *intent*, the word that names the one transaction that may write next, as `swiss` has it.
+//!
+//! - *Read* (§3.3.1, Algorithm 1): `wts`, `rts` and value, as a consistent triple. That somebody else is about to
+//!   write does not matter: the reader may commit before him.
+//! - *Write* (§3.3.1): take the intent at once, by wait-die: the older transaction waits for the younger one,
+//!   the younger one aborts. Reads and writes conflict optimistically, writes and writes do not, since of two
+//!   read-modify-writes of one row one is lost anyway (§3.2).
+//! - *Seal*: lock the version word, which only the holder of the intent may.
+//! - *Commit time* (§3.3.2): at least `wts` of everything read, and after the lease of everything written.
+//! - *Validate* (§3.3.2, Algorithm 2): a lease that lasts until the commit time needs no look. Otherwise it is
+//!   renewed, which works if the version still is the current one and nobody is installing another.
+//! - *Publish* (§3.3.3, Algorithm 3): the lease of the new version is the commit time alone; then let go of
+//!   the intent.
+//!
+//! Index nodes have leases, too (§3.4): those of [`crate::index`], which every logical database keeps.
+//! The cache of remote rows (§4) has no meaning on one machine.
+//!
+//! # The tuple's lock is two locks here
+//!
+//! In the paper one lock does two things for as long as the writer executes: it keeps other writers
+//! out, and it keeps the lease as it was when the lock was taken, since `commit_ts` was raised above `rts` then
+//! (Algorithm 1, line 24). So a reader whose lease must be renewed aborts if somebody is merely going to write
+//! (Algorithm 2, line 13; case (c) of §5.1). And what the listings call atomic (to read the triple, to renew a
+//! lease, to install) stands under a latch.
+//!
+//! Here the intent keeps the other writers out, and the version word, which is locked from the seal to the
+//! end of the install, is the latch. `rts` is looked at when the word has been locked, not before. So until then a
+//! lease can be renewed over the head of the writer, who will commit after it: of case (c) only the seal is left. As
+//! under `tictoc`, *raise, then look* and *lock, then read `rts`*, all four sequentially consistent, make
+//! the renewal atomic.
+//!
+//! With the intent held the version cannot change, so a read-modify-write reads after taking it and cannot
+//! lose its update; nor is its read in need of a lease, since it writes the row at the commit time itself.
+//!
+//! # Nobody waits in a circle
+//!
+//! Only the older waits, for the younger, and for intents alone; everything else is asked again a bounded number of
+//! times. `two-phase-wait-die` and `swiss` wait in the same direction. In a database in which the younger wait for
+//! the older as well (`two-phase-wound-wait`), whoever waits for a younger one makes it abort, also here: see
+//! `Me::wound_younger`. Ages are kept across retries, so each transaction is the oldest one day; it may
+//! still lose to writers of what it has only read, which is what the [gate](crate::gate) is for.
+//!
+//! # Mends, and what else is otherwise than printed
+//!
+//! - A `write()` that finds another `wts` than was read aborts (Algorithm 1, line 21) and lets go of its lock
+//!   (in print it keeps it, and the cached copy, and fails for ever). A rule here is not told what was read
+//!   before: a row that was read, and is then written, is read again with the intent held, and
+//!   that both reads are of one version is looked at in the validation. Nothing is kept of an attempt that
+//!   fails.
+//! - Updating a cached row (Algorithm 3, lines 5 and 6) and leases of whole tables (§4.3) are not here.
+//! - The lock word hides `wts`: while somebody installs, a lease that has been renewed far enough by another reader in
+//!   the meantime cannot be told from one that was not (Algorithm 2 could), and the reader aborts.
+//! - A commit-time update takes the intent when it is sealed, not while executing. So an older transaction may wait with
+//!   cells locked; whoever meets those gives up after a while.
+//! - Leases are beside the records, not in a table of their own for those in use (§5.3): decision 27.
+//!
+//! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`, as for `tictoc`. With
+//! `tictoc` tables it shares a logical one: both keep, of each version, a time at which it was written and a time
+//! until which it holds, raise the second in the same way, and commit above it. What a transaction must do to a
+//! cell to be placed at its commit time is the same, whichever of the two it is of.
+
+use super::swiss::{Younger, drop_intent, take_intent};
+use super::tictoc::{extend_own_lease, init_lease, lease_end, read_lease, renew_lease};
+use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, lock_version};
+use crate::record::Cell;
+use noonmark_core::sync::AtomicU64;
+use noonmark_core::{Access, Host, Step, Timestamp, Word};
+
+pub(crate) struct Sundial;
+
+/// The intent: the second word beside the version. The first is `rts`.
+fn intent<'a>(cell: Cell<'a>) -> &'a AtomicU64 {
+    &cell.aux[1]
+}
+
+impl Sundial {
+    /// The older waits, the younger dies.
+    fn take_intent(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
+        take_intent("sundial: write", me, cell, intent(cell), Younger::IsLeftAlone, hold)
+    }
+}
+
+impl Rules for Sundial {
+    const KEEPS_READ_TIMES: bool = true;
+    const HAS_AGES: bool = true;
+    const OLDER_WAITS: bool = true;
+
+    fn aux_words(_slots: usize) -> usize {
+        2
+    }
+
+    fn init(cell: Cell<'_>, read_until: Timestamp) {
+        init_lease(cell, read_until);
+    }
+
+    #[inline(always)]
+    fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
+        read_lease("sundial: read", me, cell, copy)
+    }
+
+    fn update(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        hold: &mut Hold,
+        copy: &mut impl CopyValue,
+    ) -> Step<Seen, Conflict> {
+        Self::take_intent(me, cell, hold).and_then(|()| Self::read(me, cell, copy))
+    }
+
+    fn write(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
+        Self::take_intent(me, cell, hold)
+    }
+
+    fn seal(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Option<Word>,
+        hold: &mut Hold,
+    ) -> Step<(), Conflict> {
+        Self::take_intent(me, cell, hold).and_then(|()| lock_version("sundial: seal", me, cell, seen, hold))
+    }
+
+    fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
+        lease_end(cell, prev).next()
+    }
+
+    #[inline(always)]
+    fn validate(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Seen,
+        own: Option<Word>,
+        at: Timestamp,
+    ) -> Step<(), Conflict> {
+        renew_lease("sundial: renew", me, cell, seen, own, at)
+    }
+
+    fn keep(cell: Cell<'_>, at: Timestamp) {
+        extend_own_lease(cell, at);
+    }
+
+    fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
+        me.touch(Access::Write);
+        cell.word.unlock_unwatched(next);
+        drop_intent(me, intent(cell));
+    }
+
+    fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+        if let Some(prev) = hold.prev {
+            me.touch(Access::Write);
+            cell.word.unlock_unwatched(prev);
+        }
+        if hold.intent {
+            drop_intent(me, intent(cell));
+        }
+    }
+
+    fn reclaim_bound(_: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+        Some(lease_end(cell, prev))
+    }
+}
