@@ -313,7 +313,7 @@ impl<H: Host> Context<H> {
             let to = &mut row[at..at + size.words()];
             if size.is_boxed() {
                 // A value of variable size is shown through an address, like any other: a version made of
-                // this transaction's own, freed after it.
+                // this transaction's own.
                 to[0] = crate::record::allocate_boxed(self.writes.boxed_value(index, group));
                 self.own_copies.push(to[0]);
             } else {

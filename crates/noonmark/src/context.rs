@@ -7,6 +7,7 @@
 use crate::abort::{Abort, AbortKind, Cause, Inner};
 use crate::database::Shared;
 use crate::gate::Passed;
+use crate::group::{Row, RowReader};
 use crate::index::NodeSeen;
 use crate::lines;
 use crate::node_set::{NodeEntry, NodeSet};
@@ -106,8 +107,8 @@ pub(crate) struct Context<H: Host> {
     pub reclaim: VecDeque<(u64, TableRef, RecordPtr)>,
     /// How many were queued since it last reclaimed some.
     pub queued: usize,
-    /// Copies of long values of its own that the transaction has read: nobody else knows them, and they are freed when it
-    /// ends.
+    /// Copies of long values of its own that the transaction has read: nobody else knows them, and they are freed when the
+    /// row has been decoded, or at the end.
     pub own_copies: Vec<u64>,
     /// Random state, for pauses between attempts.
     pub random: u64,
@@ -353,6 +354,25 @@ impl<H: Host> Context<H> {
         with_protocol!(t.protocol, P => P::release(me, cell, hold));
     }
 
+    /// The value of a row that was just read. No other row is looked at any more.
+    #[inline(always)]
+    pub(crate) fn decode<R: Row>(&mut self, row: &[u64]) -> R {
+        let value = R::decode_row(&RowReader::new(row, R::SIZES));
+        if R::SIZES.iter().any(|size| size.is_boxed()) && !self.own_copies.is_empty() {
+            self.free_own_copies();
+        }
+        value
+    }
+
+    /// Frees the copies of its own values that were made for rows that have been decoded since.
+    #[cold]
+    pub(crate) fn free_own_copies(&mut self) {
+        for address in self.own_copies.drain(..) {
+            // SAFETY: made by `read_own` of this transaction; nobody else has it, and the row is not looked at any more.
+            unsafe { free_boxed(address) };
+        }
+    }
+
     /// Ends an attempt whose writes are released or published: read locks, slot, pin, buffers.
     #[inline]
     pub(crate) fn end(&mut self) {
@@ -362,9 +382,8 @@ impl<H: Host> Context<H> {
         self.reads.clear();
         self.nodes.clear();
         self.writes.clear();
-        for address in self.own_copies.drain(..) {
-            // SAFETY: made by `read_own` of this transaction, for rows that were decoded since; nobody else has it.
-            unsafe { free_boxed(address) };
+        if !self.own_copies.is_empty() {
+            self.free_own_copies();
         }
         if !self.created.is_empty() {
             for index in 0..self.created.len() {

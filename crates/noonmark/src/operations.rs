@@ -107,12 +107,12 @@ impl<H: Host> Context<H> {
         if words > SHORT_ROW_WORDS {
             return self.with_row(sizes, |context, row| {
                 let present = context.read_row::<P, T>(target, key, found, row)?;
-                Ok(present.then(|| T::Value::decode_row(&RowReader::new(row, sizes))))
+                Ok(present.then(|| context.decode(row)))
             });
         }
         let row = &mut [0; SHORT_ROW_WORDS][..words];
         match self.read_row::<P, T>(target, key, found, row) {
-            Ok(true) => Ok(Some(T::Value::decode_row(&RowReader::new(row, sizes)))),
+            Ok(true) => Ok(Some(self.decode(row))),
             Ok(false) => Ok(None),
             Err(abort) => Err(abort),
         }
@@ -138,7 +138,7 @@ impl<H: Host> Context<H> {
         }
         let row = &mut [0; SHORT_ROW_WORDS][..words];
         match self.read_row::<P, T>(target, key, found, row) {
-            Ok(true) => Ok(T::Value::decode_row(&RowReader::new(row, sizes))),
+            Ok(true) => Ok(self.decode(row)),
             Ok(false) => Err(self.missing(table, key)),
             Err(abort) => Err(abort),
         }
@@ -261,7 +261,7 @@ impl<H: Host> Context<H> {
                     Err(Stop::LookAgain) => found = context.find_again(table, key),
                 }
             }
-            let mut value = R::decode_row(&RowReader::new(row, R::SIZES));
+            let mut value: R = context.decode(row);
             change(&mut value);
             let groups = first..first + R::SIZES.len();
             let mut writer =
