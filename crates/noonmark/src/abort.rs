@@ -93,6 +93,7 @@ pub(crate) enum Explained {
     Replaced { read: Timestamp, now: Timestamp, by: Writer },
     Locked { by: TxnId },
     ReadLocked { by: Writer },
+    NoTime { earliest: Timestamp, latest: Timestamp },
     Wounded,
     NodeChanged,
     IndexMade,
@@ -137,6 +138,7 @@ impl Cause {
             What::ReadLocked { by } => {
                 Explained::ReadLocked { by: slots.running(by).map_or(Writer::Slot(by), Writer::Transaction) }
             }
+            What::NoTime { earliest, latest } => Explained::NoTime { earliest, latest },
             What::Wounded => Explained::Wounded,
             What::NodeChanged => Explained::NodeChanged,
             What::IndexMade => Explained::IndexMade,
@@ -236,6 +238,11 @@ impl fmt::Display for Abort {
                 }
                 Explained::Locked { by } => write!(f, "locked by transaction {by}")?,
                 Explained::ReadLocked { by } => write!(f, "being read, under a lock, by {by}")?,
+                Explained::NoTime { earliest, latest } => write!(
+                    f,
+                    "others leave no commit time: what came before asks for {earliest} or later, what comes after for \
+                     {latest} or earlier"
+                )?,
                 Explained::Wounded => f.write_str("held, when an older transaction wanted it")?,
                 Explained::NodeChanged => {
                     f.write_str("keys came or went where this one had looked and found none")?;

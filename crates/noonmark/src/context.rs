@@ -155,9 +155,14 @@ impl<H: Host> Context<H> {
         if self.order.is_none() {
             self.order = Some(shared.settle_order());
         }
-        if shared.has_ages() {
-            let age = *self.age.get_or_insert_with(|| Age::new(shared.host.now_ns(), self.slot));
-            shared.slots.get(self.slot).set_age(age);
+        if shared.has_more_to_begin() {
+            if shared.has_ages() {
+                let age = *self.age.get_or_insert_with(|| Age::new(shared.host.now_ns(), self.slot));
+                shared.slots.get(self.slot).set_age(age);
+            }
+            if shared.has_ranges() {
+                shared.ranges.begin(self.slot, self.floor);
+            }
         }
         self.txn = self.txn.next();
         self.start();
@@ -482,6 +487,9 @@ impl<'a, H: Host> Asker<'a, H> {
             host: &self.shared.host,
             slots: &self.shared.slots,
             room: &self.shared.room,
+            ranges: &self.shared.ranges,
+            #[cfg(feature = "planted-bugs")]
+            planted: self.shared.planted,
             order: self.order.unwrap_or(Order::Momentary),
             place,
         }

@@ -111,6 +111,9 @@ fn logical_and_momentary_databases_of_tictoc() {
             let draws = if shape.len() == 2 { 60 } else { 6 };
             let tables = [Protocol::TicToc, Protocol::TicToc];
             enough(&attack_tables(&tables, Some(order), draws, shape), &tables);
+            for tables in [[Protocol::Dynamic; 2], [Protocol::Ranges; 2], [Protocol::Dynamic, Protocol::Ranges]] {
+                enough(&attack_tables(&tables, Some(order), draws / 3, shape), &tables);
+            }
         }
     }
 }

@@ -190,6 +190,8 @@ protocols! {
     two_phase_wound_wait => TwoPhaseWoundWait,
     swiss => Swiss,
     adaptive => Adaptive,
+    dynamic => Dynamic,
+    ranges => Ranges,
 }
 
 #[test]

@@ -342,7 +342,7 @@ fn measured_row<K: Key, R: Row>(
 /// A row of 8 bytes, one of 100 in one group, one of 100 in two groups with timestamps of their own, and the
 /// same with one for both: bytes of a record with a key of 8 bytes, in a database of the usual number of
 /// sessions. As in docs/memory.md.
-const RECORD_BYTES: [(Protocol, [usize; 4]); 7] = [
+const RECORD_BYTES: [(Protocol, [usize; 4]); 9] = [
     (Protocol::Occ, [32, 128, 192, 136]),
     (Protocol::TicToc, [40, 136, 160, 144]),
     (Protocol::Swiss, [40, 136, 160, 144]),
@@ -350,6 +350,8 @@ const RECORD_BYTES: [(Protocol, [usize; 4]); 7] = [
     (Protocol::TwoPhaseWaitDie, [48, 144, 176, 152]),
     (Protocol::TwoPhaseWoundWait, [48, 144, 176, 152]),
     (Protocol::Adaptive, [56, 152, 192, 160]),
+    (Protocol::Dynamic, [56, 152, 192, 160]),
+    (Protocol::Ranges, [64, 160, 208, 168]),
 ];
 
 /// What a record of so many bytes takes: larger ones begin on a cache line of their own.
