@@ -16,21 +16,37 @@ fn a_few_cases_hold_and_repeat() {
     }
 }
 
+/// Protocols that keep read times go together in one logical database, in any mix.
+#[test]
+fn logical_mixes_hold() {
+    let keepers: Vec<Protocol> = Protocol::ALL.iter().copied().filter(|p| p.keeps_read_times()).collect();
+    for seed in 0..300 {
+        let case = Case::draw(seed, &keepers);
+        let verdict = case.run().unwrap();
+        assert!(matches!(verdict, Verdict::Holds { .. }), "{case}: {verdict:?}");
+    }
+}
+
 /// Each bug is found within so many seeds, by a history that cannot be or by nobody's getting anywhere; and what is found is
 /// made smaller.
 #[test]
 fn planted_bugs_are_found() {
-    for (bug, seeds) in [
-        (Bug::SkipValidation, 20),
-        (Bug::InstallBeforeLock, 20),
-        (Bug::SkipLeafCheck, 400),
-        (Bug::NaiveMix, 400),
+    let all = Protocol::ALL;
+    for (bug, protocols, seeds) in [
+        (Bug::SkipValidation, all, 20),
+        (Bug::InstallBeforeLock, all, 20),
+        (Bug::SkipLeafCheck, all, 400),
+        (Bug::NaiveMix, all, 400),
+        (Bug::BoundNotMoved, &[Protocol::Dynamic], 100),
+        (Bug::MarkLeftEarly, &[Protocol::Dynamic], 400),
+        (Bug::MarkLeftEarly, &[Protocol::Ranges], 400),
+        (Bug::WriterNotMet, &[Protocol::Ranges], 100),
     ] {
         let fails = |case: &Case| {
             let verdict = case.run_on(|builder| builder.plant(bug)).unwrap();
             matches!(verdict, Verdict::Broken(_))
         };
-        let found = (0..seeds).map(|seed| Case::draw(seed, Protocol::ALL)).find(&fails);
+        let found = (0..seeds).map(|seed| Case::draw(seed, protocols)).find(&fails);
         let found = found.unwrap_or_else(|| panic!("{bug:?} was not found"));
         let smaller = found.shrink(fails);
         assert!(fails(&smaller), "{smaller}");

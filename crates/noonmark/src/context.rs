@@ -206,6 +206,10 @@ impl<H: Host> Context<H> {
                 Passed::Late => return false,
                 Passed::Through => {
                     self.start();
+                    if shared.has_ranges() {
+                        // Alone, and nobody is left who could be late in pushing it for the sake of an earlier attempt.
+                        shared.ranges.begin(self.slot, self.floor);
+                    }
                     return true;
                 }
                 Passed::Outside { patient } => {

@@ -53,9 +53,9 @@
 //!   ([`crate::timing`] chooses it before any cell is validated), and a range in which all that pushes it pushes, so (1) and
 //!   (2) hold for each of its cells. *Argument*: take two transactions with a dependency. By (1) a reader's time is not
 //!   before that of whom it read from; by (2) an overwriter's is after that of the overwritten and of his readers. So times
-//!   never fall along dependencies, and a circle would be of equal times, that is of reads alone: but who reads from another
-//!   does so after that one has installed, and has then still to seal and install what a third one reads. Index
-//!   nodes keep the two as cells do. It is not strict; a session's transactions are in
+//!   never fall along dependencies, and a circle would be one of equal times, in which everybody reads from the one
+//!   before: but a transaction reads before it installs, and what it reads has been installed by then. Index nodes keep
+//!   (1) and (2) as cells do. It is not strict; a session's transactions are in
 //!   order, since each starts from the commit time of the one before.
 //!
 //! Which of the two is settled when the database's first transaction begins: logical if all tables

@@ -111,7 +111,9 @@ fn logical_and_momentary_databases_of_tictoc() {
             let draws = if shape.len() == 2 { 60 } else { 6 };
             let tables = [Protocol::TicToc, Protocol::TicToc];
             enough(&attack_tables(&tables, Some(order), draws, shape), &tables);
-            for tables in [[Protocol::Dynamic; 2], [Protocol::Ranges; 2], [Protocol::Dynamic, Protocol::Ranges]] {
+            for tables in
+                [[Protocol::Dynamic; 2], [Protocol::Ranges; 2], [Protocol::Dynamic, Protocol::Ranges]]
+            {
                 enough(&attack_tables(&tables, Some(order), draws / 3, shape), &tables);
             }
         }
@@ -176,5 +178,27 @@ fn values_that_are_installed_without_a_lock_are_found() {
     ];
     for protocol in VALIDATING {
         assert!(unexplained(protocol, &programs, Some(Bug::InstallBeforeLock)) > 0, "{protocol}");
+    }
+}
+
+#[test]
+fn ranges_that_are_not_parted_are_found() {
+    // One sees half of what the other writes; or each reads what the other writes.
+    let torn = [
+        vec![Op::Get(0, 1, Part::Row), Op::Get(0, 2, Part::Row)],
+        vec![Op::Update(0, 1, Part::Row), Op::Update(0, 2, Part::Row)],
+    ];
+    let late = [
+        vec![Op::Get(0, 1, Part::Row), Op::Get(0, 2, Part::Row)],
+        vec![Op::Apply(0, 1, Part::A), Op::Apply(0, 2, Part::A)],
+    ];
+    for (protocol, bug, programs) in [
+        (Protocol::Dynamic, Bug::BoundNotMoved, &torn),
+        (Protocol::Dynamic, Bug::BoundNotMoved, &late),
+        (Protocol::Ranges, Bug::BoundNotMoved, &late),
+        (Protocol::Ranges, Bug::WriterNotMet, &torn),
+    ] {
+        assert_eq!(unexplained(protocol, programs, None), 0, "{protocol}");
+        assert!(unexplained(protocol, programs, Some(bug)) > 0, "{protocol}: {bug:?}");
     }
 }

@@ -82,7 +82,8 @@ fn no_update_is_lost_at_any_step() {
             // One reads, then writes unread; the other reads for update.
             let other = || {
                 came = true;
-                committed += u64::from(s2.transact_with(&Policy::once(), |tx| tx.add(&rows, 1, |v| v, 1)).is_ok());
+                committed +=
+                    u64::from(s2.transact_with(&Policy::once(), |tx| tx.add(&rows, 1, |v| v, 1)).is_ok());
                 committed += u64::from(
                     s2.transact_with(&Policy::once(), |tx| tx.update(&rows, 1, |value| *value += 1)).is_ok(),
                 );
@@ -126,9 +127,11 @@ fn two_validators_see_each_other() {
             assert!(began);
             let may = [first.write(&y, 1, 1).is_ok(), second.write(&x, 1, 1).is_ok()];
             let mut came = None;
-            let first = interrupted(At::Touch(touch), || came = Some(second.commit().is_ok()), || {
-                first.commit().is_ok()
-            });
+            let first = interrupted(
+                At::Touch(touch),
+                || came = Some(second.commit().is_ok()),
+                || first.commit().is_ok(),
+            );
             let Some(second) = came else { break };
             assert!(!(first && second), "write skew of {one} and {two}, in touch {touch}");
             assert!(may[0] || !first);
@@ -198,7 +201,10 @@ fn a_pushed_reader_commits_within_its_range_and_not_beyond() {
                 Err(abort) => {
                     assert!(!fits, "{protocol}, {later_writes}: {abort}");
                     assert!(abort.to_string().contains("no commit time"), "{abort}");
-                    assert_eq!((abort.kind(), abort.rule()), (AbortKind::Conflict, &*format!("{protocol}: read")));
+                    assert_eq!(
+                        (abort.kind(), abort.rule()),
+                        (AbortKind::Conflict, &*format!("{protocol}: read"))
+                    );
                 }
             }
         }
@@ -272,7 +278,10 @@ fn what_is_told_of_a_missing_row_is_in_its_place() {
         let [mut early] = sessions(&db);
         let wrote = commit_of(&mut early, |tx| assert!(tx.write(&rows, 1, 1).unwrap()));
         let inserted = commit_of(&mut early, |tx| assert!(tx.insert(&rows, 99, 1).unwrap()));
-        assert!(floor.ticks() >= 30 && wrote > floor && inserted > floor, "{protocol}: {wrote}, {inserted}, {floor}");
+        assert!(
+            floor.ticks() >= 30 && wrote > floor && inserted > floor,
+            "{protocol}: {wrote}, {inserted}, {floor}"
+        );
     }
 }
 
@@ -382,7 +391,9 @@ fn they_go_with_what_keeps_read_times_or_do_not_travel() {
             let made = db.create_table::<u64, u64>(&format!("beside {other}"), options);
             match other.keeps_read_times() {
                 true => drop(made.unwrap()),
-                false => assert_eq!(made.unwrap_err(), SchemaError::WrongOrder(format!("beside {other}"), other)),
+                false => {
+                    assert_eq!(made.unwrap_err(), SchemaError::WrongOrder(format!("beside {other}"), other))
+                }
             }
         }
         let db = builder().order(Order::Momentary).build().unwrap();

@@ -8,7 +8,9 @@
 
 mod stage_support;
 
-use noonmark::{Abort, AbortKind, Database, IndexKind, Order, Policy, Protocol, Session, Table, TableOptions};
+use noonmark::{
+    Abort, AbortKind, Database, IndexKind, Order, Policy, Protocol, Session, Table, TableOptions,
+};
 use stage_support::{At, Stage, builder, commit_of, interrupted, sessions, table};
 
 /// A session whose next commit is late in logical time, while all others may still commit early.

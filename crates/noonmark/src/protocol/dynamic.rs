@@ -61,9 +61,7 @@
 //! What it does not do: wait for anybody, let readers see the version before the one that is being installed, or spare
 //! read-only transactions their marks (the read frontier that Dynamic §VII.A leaves as future work).
 
-use super::{
-    Conflict, CopyValue, Hold, Me, Order, Rules, Seen, lock_version, marks, read_optimistically,
-};
+use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, lock_version, marks, read_optimistically};
 use crate::record::Cell;
 use noonmark_core::{Access, Host, Readers, Step, Timestamp, Word};
 

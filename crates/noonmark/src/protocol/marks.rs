@@ -181,7 +181,8 @@ pub(super) fn validate(
         unmark(me, readers);
     }
     me.touch(Access::Read);
-    if read_until(cell) < at {
+    // (Whoever replaces a version comes after its own time anyway.)
+    if seen.word.time() < at && read_until(cell) < at {
         me.touch(Access::ReadModifyWrite);
         read_time(cell).fetch_max(at.ticks(), Ordering::SeqCst);
     }
