@@ -50,7 +50,7 @@
 //!   everybody who read it and commits. How (2) is seen to is the protocol's own affair: `tictoc` has readers raise the
 //!   cell's read time and look for the writer; under `dynamic` and `ranges` a writer pushes the readers that are marked, or
 //!   finds the read time that they left. A transaction that uses cells of several protocols has *one* commit time
-//!   ([`crate::timing`] chooses it before any cell is validated), and a range in which all that pushes it pushes, so (1) and
+//!   (`timing.rs` chooses it before any cell is validated), and a range in which all that pushes it pushes, so (1) and
 //!   (2) hold for each of its cells. *Argument*: take two transactions with a dependency. By (1) a reader's time is not
 //!   before that of whom it read from; by (2) an overwriter's is after that of the overwritten and of his readers. So times
 //!   never fall along dependencies, and a circle would be one of equal times, in which everybody reads from the one
