@@ -38,7 +38,7 @@ fn planted_bugs_are_found() {
         (Bug::SkipLeafCheck, all, 400),
         (Bug::NaiveMix, all, 400),
         (Bug::BoundNotMoved, &[Protocol::Dynamic], 100),
-        (Bug::MarkLeftEarly, &[Protocol::Dynamic], 400),
+        (Bug::MarkLeftEarly, &[Protocol::Dynamic], 800),
         (Bug::MarkLeftEarly, &[Protocol::Ranges], 400),
         (Bug::WriterNotMet, &[Protocol::Ranges], 100),
     ] {

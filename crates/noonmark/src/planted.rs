@@ -16,8 +16,7 @@ pub enum Bug {
     /// In a database that mixes protocols, each table validates as if all tables were of its own: `tictoc`
     /// tables at logical times among others that know only moments.
     NaiveMix,
-    /// `dynamic`, and `ranges` where it updates at commit: whoever replaces a version does not push those who have read it
-    /// before its own time.
+    /// `dynamic`: whoever replaces a version does not push those who have read it before its own time.
     BoundNotMoved,
     /// `dynamic` and `ranges`: a reader takes its mark away before it has raised the read time.
     MarkLeftEarly,

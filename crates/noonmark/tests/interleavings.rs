@@ -195,7 +195,6 @@ fn ranges_that_are_not_parted_are_found() {
     for (protocol, bug, programs) in [
         (Protocol::Dynamic, Bug::BoundNotMoved, &torn),
         (Protocol::Dynamic, Bug::BoundNotMoved, &late),
-        (Protocol::Ranges, Bug::BoundNotMoved, &late),
         (Protocol::Ranges, Bug::WriterNotMet, &torn),
     ] {
         assert_eq!(unexplained(protocol, programs, None), 0, "{protocol}");

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A *mark* says: I have read the version that is here, and have no commit time yet. It blocks nobody. Whoever
-//! replaces the version sees to it that those who are marked come before ([`come_after`]); whoever has ended has left
+//! replaces the version sees to it that those who are marked come before (`dynamic` at its commit, [`come_after`]; `ranges`
+//! when the two meet); whoever has ended has left
 //! its commit time in the *read time* instead, and no mark. So of all who ever read a version, its replacement finds
 //! each in one of the two, and that is all that the validation of a read needs ([`validate`]): it looks at no version.
 //!

@@ -32,8 +32,8 @@
 //! where to split a range that has no end. Here a range begins at the session's last commit time, and one without end is split a
 //! little after its beginning ([`ROOM`](crate::range::ROOM)): logical times need no clock, and none is a bottleneck.
 //!
-//! A commit-time update, which reads nothing, becomes the current writer only when it is sealed. Then the time to be is
-//! known, and current readers come before that ([`Rules::come_after`]), as under `dynamic`.
+//! A commit-time update, which reads nothing, becomes the current writer, and parts from the current readers, only when it
+//! is sealed.
 //!
 //! # Why the commit needs no look at others
 //!
@@ -214,19 +214,16 @@ impl Rules for Ranges {
         seen: Option<Word>,
         hold: &mut Hold,
     ) -> Step<(), Conflict> {
-        become_writer(me, cell, hold).and_then(|()| lock_version("ranges: seal", me, cell, seen, hold))
+        // An update at commit comes to the cell only now. (So does who takes an absent record out of its index; that has
+        // looked at the version, changes nothing, and leaves a record with marks alone.)
+        let is_late = !hold.intent && seen.is_none();
+        become_writer(me, cell, hold)
+            .and_then(|()| if is_late { come_after_readers(me, cell) } else { Step::Ready(()) })
+            .and_then(|()| lock_version("ranges: seal", me, cell, seen, hold))
     }
 
     fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
         marks::read_until(cell).max(prev.time()).next()
-    }
-
-    fn leave_room(me: Me<'_, impl Host>, cell: Cell<'_>, at: Timestamp) -> Timestamp {
-        marks::leave_room(me, cell, readers(cell), at)
-    }
-
-    fn come_after(me: Me<'_, impl Host>, cell: Cell<'_>, at: Timestamp) -> Timestamp {
-        marks::come_after(me, cell, readers(cell), at)
     }
 
     fn validate(
