@@ -16,6 +16,17 @@ fn a_few_cases_hold_and_repeat() {
     }
 }
 
+/// Protocols that keep read times go together in one logical database, in any mix.
+#[test]
+fn logical_mixes_hold() {
+    let keepers: Vec<Protocol> = Protocol::ALL.iter().copied().filter(|p| p.keeps_read_times()).collect();
+    for seed in 0..300 {
+        let case = Case::draw(seed, &keepers);
+        let verdict = case.run().unwrap();
+        assert!(matches!(verdict, Verdict::Holds { .. }), "{case}: {verdict:?}");
+    }
+}
+
 /// Each bug is found within so many seeds, by a history that cannot be or by nobody's getting anywhere; and what is found is
 /// made smaller.
 #[test]
@@ -66,6 +77,10 @@ fn planted_bugs_are_found() {
     }
     try_to_find(Bug::SealWritesOnly, &[F1], 100);
     try_to_find(Bug::RenewBlindly, &[Sundial], 100);
+    try_to_find(Bug::ReadersNotPushed, &[Dynamic], 100);
+    try_to_find(Bug::MarkLeftEarly, &[Dynamic], 2_000);
+    try_to_find(Bug::MarkLeftEarly, &[Ranges], 2_000);
+    try_to_find(Bug::WriterNotMet, &[Ranges], 100);
     try_to_find(Bug::YoungerWaits, &[TwoPhaseWaitDie], 100);
     try_to_find(Bug::NobodyWounded, &[TwoPhaseWoundWait], 100);
     try_to_find(Bug::LookBeforeRaise, &[TicToc], 2_500);
@@ -74,7 +89,8 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::NaiveMix, Protocol::ALL, 400);
     try_to_find(Bug::UpdateBeforeLock, &[Occ], 100);
     try_to_find(Bug::SkipLeafCheck, Protocol::ALL, 400);
-    try_to_find(Bug::SplitNotNoted, Protocol::ALL, 2_500);
+    let with_leaves = [&optimistic[..4], &locking].concat();
+    try_to_find(Bug::SplitNotNoted, &with_leaves, 5_000);
     try_to_find(Bug::TimesNotTakenOver, &[TicToc], 2_500);
     try_to_find(Bug::ReclaimedUnmarked, Protocol::ALL, 400);
     assert!(missed.is_empty(), "not found: {missed:#?}");

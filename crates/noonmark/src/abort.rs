@@ -95,6 +95,7 @@ pub(crate) enum Explained {
     Locked { by: TxnId },
     ReadLocked { by: Writer },
     Wounded { by: TxnId },
+    NoTime { earliest: Timestamp, latest: Timestamp },
     NodeChanged,
     IndexMade,
     Vanished,
@@ -139,6 +140,7 @@ impl Cause {
                 Explained::ReadLocked { by: slots.running(by).map_or(Writer::Slot(by), Writer::Transaction) }
             }
             What::Wounded { by } => Explained::Wounded { by },
+            What::NoTime { earliest, latest } => Explained::NoTime { earliest, latest },
             What::NodeChanged => Explained::NodeChanged,
             What::IndexMade => Explained::IndexMade,
             What::Reclaimed => Explained::Vanished,
@@ -242,6 +244,11 @@ impl fmt::Display for Abort {
                 Explained::Wounded { by } => {
                     write!(f, "held, when transaction {by}, which is older, wanted it")?
                 }
+                Explained::NoTime { earliest, latest } => write!(
+                    f,
+                    "others leave no commit time: what came before asks for {earliest} or later, what comes after for \
+                     {latest} or earlier"
+                )?,
                 Explained::NodeChanged => {
                     f.write_str("keys came or went where this one had looked and found none")?;
                 }

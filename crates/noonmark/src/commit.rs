@@ -6,6 +6,7 @@
 //! 1. *Seal*: every cell to be written is locked.
 //! 2. *Commit time*: not before anything read, after anything overwritten and whoever read it, and not
 //!    before the session's last commit.
+//!    Where transactions have ranges of commit times, also one that others have left it ([`crate::timing`]).
 //! 3. *Validate*: every cell and every index node that was relied on, at that time.
 //! 4. *Apply* commit-time updates to what is under the locks: user code that may panic, so it runs while
 //!    everything can still be taken back.
@@ -80,7 +81,10 @@ impl<H: Host> Context<H> {
         if self.is_planted(Bug::UpdateBeforeLock) && self.writes.has_updates() {
             self.apply_updates()?;
         }
-        let time = self.seal()?;
+        let mut time = self.seal()?;
+        if self.shared.has_ranges() {
+            time = self.settle_time(time)?;
+        }
         self.validate(time)?;
         if !self.writes.is_empty() {
             if self.writes.has_updates() && !self.is_planted(Bug::UpdateBeforeLock) {
@@ -302,7 +306,10 @@ impl<H: Host> Context<H> {
     /// that depends on it is given to the user (a missing row, the user's own error).
     pub(crate) fn validate_observations(&mut self) -> Result<(), Abort> {
         self.read_what_must_exist()?;
-        let time = self.floor.max(self.read_bound);
+        let mut time = self.floor.max(self.read_bound);
+        if self.shared.has_ranges() {
+            time = self.settle_time_of_reads(time)?;
+        }
         self.validate(time)?;
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);

@@ -162,9 +162,14 @@ impl<H: Host> Context<H> {
         if self.order.is_none() {
             self.order = Some(shared.settle_order());
         }
-        if shared.has_ages() {
-            let age = *self.age.get_or_insert_with(|| Age::new(shared.host.now_ns(), self.slot));
-            shared.slots.get(self.slot).set_age(age);
+        if shared.has_more_to_begin() {
+            if shared.has_ages() {
+                let age = *self.age.get_or_insert_with(|| Age::new(shared.host.now_ns(), self.slot));
+                shared.slots.get(self.slot).set_age(age);
+            }
+            if shared.has_ranges() {
+                shared.ranges.begin(self.slot, self.floor);
+            }
         }
         self.txn = self.txn.next();
         self.start();
@@ -208,6 +213,10 @@ impl<H: Host> Context<H> {
                 Passed::Late => return false,
                 Passed::Through => {
                     self.start();
+                    if shared.has_ranges() {
+                        // Alone, and nobody is left who could be late in pushing it for the sake of an earlier attempt.
+                        shared.ranges.begin(self.slot, self.floor);
+                    }
                     return true;
                 }
                 Passed::Outside { patient } => {
@@ -520,6 +529,7 @@ impl<'a, H: Host> Asker<'a, H> {
             host: &self.shared.host,
             slots: &self.shared.slots,
             room: &self.shared.room,
+            ranges: &self.shared.ranges,
             order: self.order.unwrap_or(Order::Momentary),
             planted: self.shared.planted,
             place,

@@ -9,6 +9,7 @@ use crate::key::Key;
 use crate::planted::Planted;
 use crate::policy::Policy;
 use crate::protocol::{Order, Protocol};
+use crate::range::Ranges;
 use crate::record::{Layout, RecordPtr};
 use crate::session::{Session, nanos};
 use crate::table::{Index, TableCore, TableOptions, TableRef, TypePair};
@@ -41,6 +42,8 @@ pub(crate) struct Shared<H: Host> {
     pub host: H,
     pub slots: Slots,
     pub room: WaitingRoom,
+    /// The ranges of commit times, by slot, for protocols that have them.
+    pub ranges: Ranges,
     pub gate: Gate,
     pub conflicts: Conflicts,
     pub planted: Planted,
@@ -58,6 +61,10 @@ pub(crate) struct Shared<H: Host> {
     /// The order: see [`crate::order`]. Changes once, under the lock of the catalog.
     order: AtomicU32,
     has_ages: AtomicBool,
+    /// Whether some table's transactions have [ranges of commit times](crate::range).
+    has_ranges: AtomicBool,
+    /// Whether either: one look for those who begin.
+    has_more_to_begin: AtomicBool,
     has_read_locks: AtomicBool,
     /// Whether there are tables in which the older waits for the younger without making it abort
     /// (wait-die), and others in which the younger waits for the older (wound-wait).
@@ -83,6 +90,16 @@ impl<H: Host> Shared<H> {
     #[inline(always)]
     pub(crate) fn has_ages(&self) -> bool {
         self.has_ages.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.has_ranges.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_more_to_begin(&self) -> bool {
+        self.has_more_to_begin.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
@@ -345,6 +362,7 @@ impl<H: Host> Builder<H> {
                 host: self.host,
                 slots: Slots::new(slots),
                 room: WaitingRoom::new(),
+                ranges: Ranges::new(slots),
                 gate: Gate::default(),
                 conflicts: Conflicts::new(slots),
                 epochs: Epochs::new(slots),
@@ -354,6 +372,8 @@ impl<H: Host> Builder<H> {
                 catalog: Mutex::new(Catalog { tables: Vec::new(), order: self.order }),
                 order: AtomicU32::new(order),
                 has_ages: AtomicBool::new(false),
+                has_ranges: AtomicBool::new(false),
+                has_more_to_begin: AtomicBool::new(false),
                 has_read_locks: AtomicBool::new(false),
                 waits_both_ways: AtomicBool::new(false),
                 passing_floor: AtomicU64::new(0),
@@ -444,6 +464,12 @@ impl<H: Host> Database<H> {
         }
         if options.protocol.has_ages() {
             shared.has_ages.store(true, Ordering::Relaxed);
+        }
+        if options.protocol.has_ranges() {
+            shared.has_ranges.store(true, Ordering::Relaxed);
+        }
+        if options.protocol.has_ages() || options.protocol.has_ranges() {
+            shared.has_more_to_begin.store(true, Ordering::Relaxed);
         }
         if options.protocol.locks_reads() {
             shared.has_read_locks.store(true, Ordering::Relaxed);

@@ -67,7 +67,7 @@
 //!
 //! - *Serializable*, whatever the tables' protocols, mixed ones too: see [`order`].
 //! - *Strict*, too, in a database in [momentary order](Order::Momentary), which is every one whose tables are not
-//!   all `tictoc` or `sundial`: a transaction comes after all that had committed before it began. In [logical
+//!   all among `tictoc`, `sundial`, `dynamic` and `ranges`: a transaction comes after all that had committed before it began. In [logical
 //!   order](Order::Logical) a session's transactions are in order, and nothing else follows real time.
 //! - *All or nothing*: an [`Abort`] says that nothing was applied.
 //! - *Not durable*: a database is gone with its last handle.
@@ -133,12 +133,14 @@ pub mod order;
 mod planted;
 mod policy;
 mod protocol;
+mod range;
 mod reclaim;
 mod record;
 mod scan;
 mod secondary;
 mod session;
 mod table;
+mod timing;
 mod transaction;
 mod typed;
 mod update;

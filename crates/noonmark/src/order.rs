@@ -4,7 +4,7 @@
 //!
 //! Protocols serialize transactions in two ways. Under `occ`, `two-phase`, `swiss`, `adaptive` and `f1` a
 //! transaction takes place at a *moment*: when it has all its write locks and all that it read is
-//! current. Under `tictoc` and `sundial` it takes place at a *logical time*, and what it read may have been
+//! current. Under `tictoc`, `sundial`, `dynamic` and `ranges` it takes place at a *logical time*, and what it read may have been
 //! replaced since: it travels back. Each way is an order. A transaction that uses tables of both
 //! kinds and passes the rules of each is in both orders, but nobody has made sure that they agree.
 //! Granularity §3.2 says that the intersection of what the protocols admit is serializable. It is
@@ -45,8 +45,17 @@
 //! - **Logical**: every version has a time at which it was written and a time until which it holds; the
 //!   transaction commits at one time that lies within those of all it read, and after those of all
 //!   that it overwrites. The order is that of commit times, ties broken by who read what from whom.
-//!   Only protocols that keep read times take part, in any mix: they agree on what the two times of a version
-//!   mean and how each is raised, and a transaction has one commit time for all its tables. It is not strict; a session's transactions are in
+//!   Only protocols that keep read times take part, in any mix: what each of them asks of *one* cell is the
+//!   same. (1) Who reads a version commits at or after its time. (2) Who replaces it commits after its time, and after
+//!   everybody who read it and commits. How (2) is seen to is the protocol's own affair: `tictoc` and `sundial` have readers raise the
+//!   cell's read time and look for the writer; under `dynamic` and `ranges` a writer pushes the readers that are marked, or
+//!   finds the read time that they left. A transaction that uses cells of several protocols has *one* commit time
+//!   (`timing.rs` chooses it before any cell is validated), and a range in which all that pushes it pushes, so (1) and
+//!   (2) hold for each of its cells. *Argument*: take two transactions with a dependency. By (1) a reader's time is not
+//!   before that of whom it read from; by (2) an overwriter's is after that of the overwritten and of his readers. So times
+//!   never fall along dependencies, and a circle would be one of equal times, in which everybody reads from the one
+//!   before: but a transaction reads before it installs, and what it reads has been installed by then. Index nodes keep
+//!   (1) and (2) as cells do. It is not strict; a session's transactions are in
 //!   order, since each starts from the commit time of the one before.
 //!
 //! Which of the two is settled when the database's first transaction begins: logical if all tables

@@ -18,6 +18,12 @@ pub enum Bug {
     /// In a database that mixes protocols, each table validates as if all tables were of its own: `tictoc`
     /// tables at logical times among others that know only moments.
     NaiveMix,
+    /// `dynamic`: whoever replaces a version does not push those who have read it before its own time.
+    ReadersNotPushed,
+    /// `dynamic` and `ranges`: a reader takes its mark away before it has raised the read time.
+    MarkLeftEarly,
+    /// `ranges`: a reader does not come before the current writer that it finds.
+    WriterNotMet,
     /// `f1` looks at what was read when it would lock it, and locks only what is to be written.
     SealWritesOnly,
     /// `sundial` renews the lease of a version that has been replaced.

@@ -103,6 +103,10 @@ impl<H: Host> Context<H> {
         if shared.has_ages() {
             shared.slots.get(self.slot).set_age(Age::YOUNGEST);
         }
+        if shared.has_ranges() {
+            // It commits nothing; but others may come to its locks, and put themselves before or after it.
+            shared.ranges.begin(self.slot, self.floor);
+        }
         self.start();
         // Whoever is at the gate must meet nobody: leave it for later.
         if shared.gate.is_closed() || !self.try_reclaim(table, record) {

@@ -109,9 +109,18 @@ fn logical_and_momentary_databases_of_those_who_keep_read_times() {
     let [tictoc, sundial] = [Protocol::TicToc, Protocol::Sundial];
     for order in [Order::Logical, Order::Momentary] {
         for shape in [&[3, 3][..], &[2, 2, 2][..], &[3, 1, 2]] {
-            for tables in [[tictoc, tictoc], [sundial, sundial], [tictoc, sundial]] {
-                let draws = if shape.len() == 2 { 40 } else { 4 };
+            let draws = if shape.len() == 2 { 40 } else { 4 };
+            for tables in [[tictoc; 2], [sundial; 2], [tictoc, sundial]] {
                 enough(&attack_tables(&tables, Some(order), draws, shape), &tables);
+            }
+            for tables in [
+                [Protocol::Dynamic; 2],
+                [Protocol::Ranges; 2],
+                [Protocol::Dynamic, Protocol::Ranges],
+                [sundial, Protocol::Dynamic],
+                [sundial, Protocol::Ranges],
+            ] {
+                enough(&attack_tables(&tables, Some(order), draws / 2, shape), &tables);
             }
         }
     }
@@ -185,5 +194,26 @@ fn values_that_are_installed_without_a_lock_are_found() {
     ];
     for protocol in VALIDATING {
         assert!(unexplained(protocol, &programs, Some(Bug::InstallBeforeLock)) > 0, "{protocol}");
+    }
+}
+
+#[test]
+fn ranges_that_are_not_parted_are_found() {
+    // One sees half of what the other writes; or each reads what the other writes.
+    let torn = [
+        vec![Op::Get(0, 1, Part::Row), Op::Get(0, 2, Part::Row)],
+        vec![Op::Update(0, 1, Part::Row), Op::Update(0, 2, Part::Row)],
+    ];
+    let late = [
+        vec![Op::Get(0, 1, Part::Row), Op::Get(0, 2, Part::Row)],
+        vec![Op::Apply(0, 1, Part::A), Op::Apply(0, 2, Part::A)],
+    ];
+    for (protocol, bug, programs) in [
+        (Protocol::Dynamic, Bug::ReadersNotPushed, &torn),
+        (Protocol::Dynamic, Bug::ReadersNotPushed, &late),
+        (Protocol::Ranges, Bug::WriterNotMet, &torn),
+    ] {
+        assert_eq!(unexplained(protocol, programs, None), 0, "{protocol}");
+        assert!(unexplained(protocol, programs, Some(bug)) > 0, "{protocol}: {bug:?}");
     }
 }

@@ -192,6 +192,8 @@ protocols! {
     adaptive => Adaptive,
     f1 => F1,
     sundial => Sundial,
+    dynamic => Dynamic,
+    ranges => Ranges,
 }
 
 #[test]

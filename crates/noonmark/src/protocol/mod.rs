@@ -7,7 +7,8 @@
 //!    [`Rules::write`] (a write without a read);
 //! 2. [`Rules::seal`] for each cell to be written: after this, it is locked, and its version known;
 //! 3. the commit time: at or after the version of everything read, and at or after
-//!    [`Rules::write_bound`] of everything written;
+//!    [`Rules::write_bound`] of everything written; where transactions have ranges, also out of its range, after
+//!    [`Rules::leave_room`] and [`Rules::come_after`] for each cell to be written (see [`crate::timing`]);
 //! 4. [`Rules::validate`] for each cell that was read, at the commit time;
 //! 5. if all hold: the values are written and [`Rules::publish`] lets each cell go with its new
 //!    version, or, after [`Rules::keep`], with the old one if it was only to be validated; otherwise [`Rules::release`] lets it go with the old one;
@@ -25,6 +26,7 @@
 
 use crate::lines;
 use crate::planted::{Bug, Planted};
+use crate::range::{Range, Ranges as RangesOfSlots};
 use crate::record::Cell;
 use noonmark_core::{Access, Age, Host, SlotId, Slots, Step, Timestamp, TxnId, WaitingRoom, Word, Wound};
 
@@ -64,7 +66,17 @@ protocols! {
         /// [Sundial §3].
         Sundial = "sundial" => sundial::Sundial,
     }
+    mod dynamic {
+        /// MaaT: ranges of commit times, which those who commit push aside [Dynamic §IV to VI].
+        Dynamic = "dynamic" => dynamic::Dynamic,
+    }
+    mod ranges {
+        /// Ranges of commit times, made disjoint where two conflict, after Lomet et al. [Sundial §2.1, Appendix].
+        Ranges = "ranges" => ranges::Ranges,
+    }
 }
+
+mod marks;
 
 /// In what order a database's transactions are serialized; see [`crate::order`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +85,7 @@ pub enum Order {
     /// Strict: a transaction comes after all that had committed before it began.
     Momentary,
     /// By commit time, which need not follow real time: more schedules commit. Only for databases
-    /// whose tables all have protocols that carry read times (now: `tictoc` and `sundial`).
+    /// whose tables all have protocols that carry read times (`tictoc`, `sundial`, `dynamic` and `ranges`).
     Logical,
 }
 
@@ -83,6 +95,8 @@ pub(crate) struct Me<'a, H> {
     pub host: &'a H,
     pub slots: &'a Slots,
     pub room: &'a WaitingRoom,
+    /// The ranges of commit times, for those protocols that have them.
+    pub ranges: &'a RangesOfSlots,
     pub order: Order,
     pub planted: Planted,
     /// The cell that the rule is about, for the host's book of cache lines.
@@ -128,6 +142,11 @@ impl<H: Host> Me<'_, H> {
     #[inline(always)]
     fn touch_slot(&self, slot: SlotId, access: Access) {
         self.host.touch(|| lines::slot(slot), access);
+    }
+
+    /// The transaction's own range of commit times.
+    fn range(&self) -> &Range {
+        self.ranges.get(self.slot())
     }
 
     fn age(&self) -> Age {
@@ -224,6 +243,8 @@ pub(crate) enum What {
     Locked { by: TxnId },
     /// Locked for reading.
     ReadLocked { by: SlotId },
+    /// No commit time is left between what must come before and what must come after.
+    NoTime { earliest: Timestamp, latest: Timestamp },
     /// An older transaction wanted what this one held.
     Wounded { by: TxnId },
     /// Keys came or went in an index node that was relied on.
@@ -239,6 +260,12 @@ impl Conflict {
     fn locked(rule: &'static str, word: Word) -> Self {
         let what = word.owner().map_or(What::Reclaimed, |by| What::Locked { by });
         Conflict { rule, what }
+    }
+
+    /// A range of commit times is empty.
+    pub(crate) fn no_time(rule: &'static str, range: &Range) -> Self {
+        let (earliest, latest) = (range.lower().time, range.upper().time);
+        Conflict { rule, what: What::NoTime { earliest, latest } }
     }
 
     /// A version that was read is not the current one any more.
@@ -261,6 +288,8 @@ pub(crate) trait Rules {
     const OLDER_WAITS: bool = false;
     /// Whether the younger waits for the older.
     const YOUNGER_WAITS: bool = false;
+    /// Whether its transactions have ranges of commit times ([`crate::range`]).
+    const HAS_RANGES: bool = false;
     /// Whether reads leave something behind that [`Rules::release_read`] takes away.
     const LOCKS_READS: bool = false;
     /// Whether what was read, and will not be written, is sealed before what will be written.
@@ -315,6 +344,20 @@ pub(crate) trait Rules {
     fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
         let _ = cell;
         prev.time().next()
+    }
+
+    /// Where transactions have ranges, of a cell that is sealed: the earliest commit time, from `at` on, that leaves some
+    /// time to those who rely on what is replaced here and have not committed yet. A wish.
+    fn leave_room(me: Me<'_, impl Host>, cell: Cell<'_>, at: Timestamp) -> Timestamp {
+        let _ = (me, cell);
+        at
+    }
+
+    /// Where transactions have ranges, of a cell that is sealed: has those who rely on what is replaced here come before
+    /// `at`. The earliest commit time, from `at` on, that is after all of them.
+    fn come_after(me: Me<'_, impl Host>, cell: Cell<'_>, at: Timestamp) -> Timestamp {
+        let _ = (me, cell);
+        at
     }
 
     /// Whether what was read holds at the commit time. `own` is the version that this transaction
@@ -484,6 +527,10 @@ macro_rules! protocols {
 
             pub(crate) const fn younger_waits(self) -> bool {
                 with_protocol!(self, P => P::YOUNGER_WAITS)
+            }
+
+            pub(crate) const fn has_ranges(self) -> bool {
+                with_protocol!(self, P => P::HAS_RANGES)
             }
 
             pub(crate) const fn locks_reads(self) -> bool {

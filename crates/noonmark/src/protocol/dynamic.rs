@@ -1,0 +1,177 @@
+//! `dynamic`: MaaT, dynamic timestamp allocation [Dynamic §IV to VI; Sundial §5.2, §6.2].
+//!
+//! A transaction has a range of possible commit times instead of one, and soft locks (marks that block nobody) tell
+//! who else is about. It is fitted in where the others leave it room, and aborts only when there is none.
+//!
+//! Beside the data: the last committed read time and write time of the cell (the latter is its version) [Dynamic
+//! §V.B, *timestamp cache*], and the soft read locks, a bit for each slot [Dynamic §V.B, *soft lock cache*; here
+//! `marks.rs`]. For each slot: the range (`range.rs`) [Dynamic §V.B, *transaction record*].
+//!
+//! - *Begin*: all times from the session's floor on [Dynamic §IV: 0 to infinity].
+//! - *Read*: place the soft read lock; read; the lower bound becomes at least the write time [Dynamic §VI.A].
+//! - *Write*: nothing before the commit. *Seal* takes the place of the soft write lock: see below.
+//! - *Validate* [Dynamic §IV, §VI.A], in three parts:
+//!   1. *The bounds*: at or after the write time of everything read, and after the read and write times of
+//!      everything written, all committed ones.
+//!   2. *The running readers of my writes* are pushed below the time to be ([`Rules::come_after`]); those that have
+//!      their time already are come after.
+//!   3. *Commit* at the lower bound, if nobody has pushed the upper one below it meanwhile.
+//! - *Install*, then let go of the locks. The read time of what was read becomes the commit time.
+//!
+//! # Where the paper's validation does not hold
+//!
+//! §VI.A takes the lower bounds of those whom the transaction must commit before, and the upper bounds of those whom
+//! it must commit after. A running transaction has the bounds 0 and infinity, so that literally *any* running one in either
+//! queue aborts it; and if bounds are only collapsed at the commit, two that read and write one key both
+//! find the other gone and one update is lost. What holds is MaaT's idea: *push the others*. Whoever validates first
+//! picks a time, and moves the running ones to the side of it on which they must be. So the queues need not be
+//! collected while executing: marks are looked at when they are needed, and hold whoever came since.
+//!
+//! Two that validate at once must see each other. They do so by the one word in which a range is settled: my push of a
+//! reader's upper bound either comes before it settles, and it keeps to it, or finds its time, and I come after.
+//! I push before I settle myself, and settling is a step on a word that others push in the same way; so
+//! whatever others have asked of me until then is in it, and those who come later find my time. What I pushed at a time that
+//! I then do not get costs others room, and nothing else. Take two of which each reads what the other writes: each
+//! pushes the other below its own time. Only one can have settled before it was pushed; the other aborts (or both do, if both
+//! pushes came first).
+//!
+//! # Where there is a lock after all
+//!
+//! MaaT's writes are soft to the end: two validated writers of one key may install in either order, and the one with
+//! the earlier time skips its install. The engine asks for more: a sealed cell is locked, since the value beside its version
+//! is changed in place, its presence decides whether the row exists, and commit-time updates must be
+//! applied to what is there, not skipped. So the write lock is taken at the seal and kept through the install; a reader
+//! that meets it comes again, and two writers of one cell install in the order of their times. What the paper's soft
+//! write lock is for, others learn otherwise: a transaction that validates must be before the *running* writers of what
+//! it read, and each of those reads the cell's read time (which says so) once it has the lock, and not before.
+//!
+//! # Improved, in the sense of Sundial §6.2
+//!
+//! Sundial's authors improved MaaT by fewer messages, by many threads a partition, and by better garbage
+//! collection. Here a range is in one place, so nothing is sent or intersected; each cell and each range is its own small
+//! critical section, of single atomic steps; and marks are bits that their owners take away, so there are no queues to collect.
+//! Sundial §5.2 and Figure 12 blame most of MaaT's aborts on frozen ranges: a transaction in its commit holds all times from
+//! some x on, and whoever conflicts aborts. Here a range that does not move any more is a single time, so that others may go
+//! before or after it. And of the times that it may have, a writer chooses one that leaves some room to the readers
+//! that it pushes ([`Rules::leave_room`]); the paper's choice, the lower bound, would leave a reader that has
+//! just begun nothing but times that are past.
+//!
+//! In a database in *momentary* order (see [`crate::order`]) nobody travels, marks are of no use, and this is `occ`.
+//!
+//! What it does not do: wait for anybody, let readers see the version before the one that is being installed, or spare
+//! read-only transactions their marks (the read frontier that Dynamic §VII.A leaves as future work).
+
+use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, lock_version, marks, read_optimistically};
+use crate::record::Cell;
+use noonmark_core::{Access, Host, Readers, Step, Timestamp, Word};
+
+pub(crate) struct Dynamic;
+
+const READ: &str = "dynamic: read";
+
+/// The soft read locks.
+fn readers(cell: Cell<'_>) -> Readers<'_> {
+    marks::readers(cell, 0)
+}
+
+impl Rules for Dynamic {
+    const KEEPS_READ_TIMES: bool = true;
+    const LOCKS_READS: bool = true;
+    const HAS_RANGES: bool = true;
+
+    fn aux_words(slots: usize) -> usize {
+        marks::words(slots, 0)
+    }
+
+    fn init(cell: Cell<'_>, read_until: Timestamp) {
+        marks::init(cell, read_until);
+    }
+
+    fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
+        if me.order == Order::Momentary {
+            return read_optimistically(READ, me, cell, copy);
+        }
+        // Most that is locked stays so for a moment: no mark before it is worth one.
+        me.touch(Access::Read);
+        let word = cell.word.load();
+        if word.is_locked() {
+            return Step::Busy(Conflict::locked(READ, word));
+        }
+        me.touch(Access::ReadModifyWrite);
+        let newly = readers(cell).enter(me.slot());
+        let step = marks::read_marked(READ, me, cell, copy);
+        if newly && !matches!(step, Step::Ready(_)) {
+            // Whoever is not granted the read does not rely on it.
+            marks::unmark(me, readers(cell));
+        }
+        step
+    }
+
+    /// Without a mark: the seal takes the version that was read, or none.
+    fn update(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        _: &mut Hold,
+        copy: &mut impl CopyValue,
+    ) -> Step<Seen, Conflict> {
+        let step = read_optimistically(READ, me, cell, copy);
+        match (step, me.order) {
+            (Step::Ready(seen), Order::Logical) => marks::follow(READ, me, seen.word).map(|()| seen),
+            (step, _) => step,
+        }
+    }
+
+    fn seal(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Option<Word>,
+        hold: &mut Hold,
+    ) -> Step<(), Conflict> {
+        lock_version("dynamic: seal", me, cell, seen, hold)
+    }
+
+    fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
+        marks::read_until(cell).max(prev.time()).next()
+    }
+
+    fn leave_room(me: Me<'_, impl Host>, cell: Cell<'_>, at: Timestamp) -> Timestamp {
+        marks::leave_room(me, cell, readers(cell), at)
+    }
+
+    fn come_after(me: Me<'_, impl Host>, cell: Cell<'_>, at: Timestamp) -> Timestamp {
+        marks::come_after(me, cell, readers(cell), at)
+    }
+
+    fn validate(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        seen: Seen,
+        own: Option<Word>,
+        at: Timestamp,
+    ) -> Step<(), Conflict> {
+        marks::validate("dynamic: validate", me, cell, readers(cell), seen, own, at)
+    }
+
+    fn keep(cell: Cell<'_>, at: Timestamp) {
+        marks::keep(cell, at);
+    }
+
+    fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
+        me.touch(Access::Write);
+        cell.word.unlock_unwatched(next);
+    }
+
+    fn release(me: Me<'_, impl Host>, cell: Cell<'_>, hold: Hold) {
+        if let Some(prev) = hold.prev {
+            Self::publish(me, cell, prev);
+        }
+    }
+
+    fn release_read(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        marks::unmark(me, readers(cell));
+    }
+
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+        marks::reclaim_bound(me, cell, readers(cell), prev)
+    }
+}

@@ -1,0 +1,152 @@
+//! The commit time of a transaction that has a range of them: [`crate::range`] holds what others have left it.
+//!
+//! In a logical database that has a table of `dynamic` or `ranges`, this comes between *seal* and *validate*, for every
+//! transaction: also one that uses only tables of other protocols settles for its time, and finds its range as it was
+//! when it began. Everything to be written is locked then, so that nobody comes to rely on it any more.
+//!
+//! 1. *The earliest time* that is possible: after what was overwritten and read, as under every protocol, and where
+//!    others have pushed this transaction.
+//! 2. *Room*: a later one, if it is still this transaction's, that leaves time to those whom it pushes.
+//! 3. *Come after* those who relied on what is replaced: those who run are pushed before the time, and if one of them has
+//!    settled for a later one meanwhile, the time becomes later and the others need pushing no further than
+//!    they are. Nobody new comes, so this ends.
+//! 4. *Decide and settle*: others may have pushed this one until now. Where they pushed it up, it commits later than it
+//!    said, and those it pushed are before that all the more. Where they pushed it down below its time, it aborts.
+//!
+//! An index node that this transaction relies on ([`crate::index::NodeStamp`]) bounds the time as well: one in which keys have come or
+//! gone since it was seen holds until the read time it had then. Nodes push nobody; they are validated at the time
+//! that is settled.
+//!
+//! What it does not do: take the versions of other protocols' cells that have been replaced for an upper bound. It would spare mixes
+//! a few aborts.
+
+use crate::abort::{Abort, AbortKind};
+use crate::context::Context;
+use crate::lines;
+use crate::protocol::{Conflict, Order, Place, Rules, with_protocol};
+use crate::write_set::Effect;
+use noonmark_core::sync::Ordering;
+use noonmark_core::{Access, Host, Timestamp};
+
+const RULE: &str = "range: commit";
+
+/// What is asked for each cell that is about to be replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    LeaveRoom,
+    ComeAfter,
+}
+
+impl<H: Host> Context<H> {
+    /// Settles for a commit time, which is not before `bound`: all writes are sealed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn settle_time(&mut self, bound: Timestamp) -> Result<Timestamp, Abort> {
+        if self.order != Some(Order::Logical) {
+            return Ok(bound);
+        }
+        let range = self.shared.ranges.get(self.slot);
+        self.touch_range(Access::Read);
+        let mut time = bound.max(range.lower().time);
+        if !self.writes.is_empty() {
+            let latest = self.latest_time();
+            if time > latest {
+                return Err(self.no_time());
+            }
+            let wished = self.ask_writes(Ask::LeaveRoom, time);
+            time = time.max(wished.min(latest));
+            loop {
+                let after = self.ask_writes(Ask::ComeAfter, time);
+                if after == time {
+                    break;
+                }
+                time = after;
+            }
+        }
+        self.settle_for(time)
+    }
+
+    /// The same of a transaction that will write nothing, whatever it has sealed or not.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn settle_time_of_reads(&mut self, bound: Timestamp) -> Result<Timestamp, Abort> {
+        if self.order != Some(Order::Logical) {
+            return Ok(bound);
+        }
+        self.settle_for(bound)
+    }
+
+    fn settle_for(&mut self, earliest: Timestamp) -> Result<Timestamp, Abort> {
+        self.touch_range(Access::ReadModifyWrite);
+        let range = self.shared.ranges.get(self.slot);
+        let time = range.decide(earliest);
+        self.touch_range(Access::ReadModifyWrite);
+        // (It may have been decided before: a transaction that fails looks at what it has read more than once.)
+        if time < earliest || !range.settle(time) {
+            return Err(self.no_time());
+        }
+        if time == Timestamp::MAX && !self.writes.is_empty() {
+            return Err(Abort::plain(AbortKind::EndOfTime));
+        }
+        Ok(time)
+    }
+
+    /// The latest time that others have left to this transaction, as far as it is known.
+    fn latest_time(&self) -> Timestamp {
+        let mut latest = self.shared.ranges.get(self.slot).upper().time;
+        for node in self.nodes.entries() {
+            let line = || lines::of_stamp(node.table, self.writes.kept_bytes(node.near));
+            self.shared.host.touch(line, Access::Read);
+            // SAFETY: the transaction is pinned since it saw the node.
+            let stamp = unsafe { node.seen.stamp.as_ref() };
+            // Relaxed: what has changed since is for the validation to find.
+            if stamp.version.load(Ordering::Relaxed) != node.seen.version {
+                latest = latest.min(Timestamp::new(node.seen.rts));
+            }
+        }
+        latest
+    }
+
+    fn ask_writes(&self, ask: Ask, mut time: Timestamp) -> Timestamp {
+        for index in 0..self.writes.len() {
+            let entry = self.writes.entry(index);
+            if entry.effect == Effect::Keep {
+                // Nothing is replaced.
+                continue;
+            }
+            let t = entry.table.get();
+            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let me = self.asker().me(place);
+            time = with_protocol!(t.protocol, P => match ask {
+                Ask::LeaveRoom => P::leave_room(me, cell, time),
+                Ask::ComeAfter => P::come_after(me, cell, time),
+            });
+        }
+        time
+    }
+
+    fn touch_range(&self, access: Access) {
+        self.shared.host.touch(|| lines::slot(self.slot), access);
+    }
+
+    /// Others have left no time. Told of the first cell that was written, or else read.
+    fn no_time(&mut self) -> Abort {
+        let conflict = Conflict::no_time(RULE, self.shared.ranges.get(self.slot));
+        let written = (!self.writes.is_empty()).then(|| {
+            let entry = self.writes.entry(0);
+            (entry.table, entry.record, entry.cell)
+        });
+        let read = self.reads.first().map(|entry| (entry.table, entry.record, entry.cell));
+        let Some((table, record, cell)) = written.or(read) else {
+            // Only by a late look at a mark of the transaction before: this one has none.
+            self.failed = true;
+            self.conflicted = true;
+            return Abort::plain(AbortKind::Conflict);
+        };
+        // SAFETY: pinned since the record was found.
+        let key = unsafe { record.key() };
+        self.abort_at(conflict, AbortKind::Conflict, table, key, cell as usize)
+    }
+}
