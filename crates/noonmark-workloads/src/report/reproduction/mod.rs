@@ -108,11 +108,28 @@ impl Reproduction {
             .collect()
     }
 
+    /// Runs that ended at a limit, in words: some of their transactions were still getting nowhere then.
+    fn limits(&self) -> Vec<String> {
+        let words = |run: &RunReport| {
+            let limit = run.parameters.get(LIMIT)?;
+            let RunReport { protocol, groups, threads, .. } = run;
+            Some(format!("{protocol} {groups} on {threads} cores ({limit})"))
+        };
+        self.runs.iter().filter_map(words).collect()
+    }
+
     /// How many of its findings have this verdict.
     fn count(&self, verdict: Verdict) -> usize {
         self.findings.iter().filter(|finding| finding.verdict == verdict).count()
     }
 }
+
+/// The parameter of a run that says which limit has ended it, if one did.
+pub const LIMIT: &str = "ended at a limit of";
+
+/// What it means.
+const LIMITED: &str =
+    "some transactions had still not come through when twice the time was over, and the run was ended";
 
 /// So many for each commit.
 fn per_commit(run: &RunReport, count: f64) -> f64 {

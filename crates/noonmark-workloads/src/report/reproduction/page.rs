@@ -3,7 +3,7 @@
 //! It has the style, the colours and the plots of the page of the benchmarks ([`page`](super::super::page)). The JSON of everything is
 //! embedded at the end under the id `reproductions`.
 
-use super::{Change, Reproduction, Verdict, per_commit, reproductions_json, rules};
+use super::{Change, LIMITED, Reproduction, Verdict, per_commit, reproductions_json, rules};
 use crate::report::page::{STYLE, colour_keys, colours, escape, figure};
 use crate::report::plots::{self, Line};
 use crate::report::{RunReport, count, latency, rate, share};
@@ -102,6 +102,11 @@ fn experiment(html: &mut String, one: &Reproduction) {
         over_cores(html, "Virtual latency (99%)", &runs, |run| run.latency_us.p99, latency);
         over_cores(html, "Lines moved, for each commit", &runs, moved_per_commit, rate);
         html.push_str("</div>\n");
+    }
+    let limits = one.limits();
+    if !limits.is_empty() {
+        let limits = escape(&limits.join(", "));
+        let _ = writeln!(html, "<p class=\"common\">{}: {limits}.</p>", capital(LIMITED));
     }
     changes(html, &one.changes);
     html.push_str("<h3>What the paper leaves open, and what was chosen</h3>\n<dl class=\"choices\">");
@@ -262,6 +267,7 @@ fn capital(word: &str) -> String {
 
 /// What the page of the benchmarks has not got.
 const OWN_STYLE: &str = "
+.plots { grid-template-columns: repeat(auto-fill, minmax(min(100%, 310px), 1fr)) }
 .contents { margin: 1.5rem 0 0; padding-left: 1.2rem }
 .contents small { color: var(--soft) }
 .contents a, summary { color: inherit }

@@ -1,6 +1,6 @@
 //! Experiments on the terminal: plain text without escape codes.
 
-use super::{Change, Reproduction, Verdict, per_commit, rules};
+use super::{Change, LIMITED, Reproduction, Verdict, per_commit, rules};
 use crate::report::table::{RULED, width};
 use crate::report::{RunReport, latency, rate, share};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
@@ -40,6 +40,10 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
             let why = run.consistency.first().map_or("a consistency condition failed", String::as_str);
             let _ =
                 writeln!(text, "INCONSISTENT: {} {}, {} cores: {why}", run.protocol, run.groups, run.threads);
+        }
+        let limits = one.limits();
+        if !limits.is_empty() {
+            let _ = writeln!(text, "\n{LIMITED}: {}", limits.join(", "));
         }
         findings(&mut text, one);
         text.push('\n');
