@@ -76,12 +76,14 @@ pub enum Test {
         /// On so many cores.
         cores: usize,
     },
-    /// Each is slower on the most cores than at its best on fewer.
+    /// Each is slower on so many cores than at its best on fewer.
     Falls {
         /// These; all, if there are none.
         protocols: &'static [Protocol],
         /// With this.
         granularity: Granularity,
+        /// So many.
+        cores: usize,
     },
     /// All are faster with fine timestamps than with coarse ones.
     FineGains {
@@ -206,7 +208,7 @@ impl Test {
                     (of.committed_per_s / to.committed_per_s, of.threads)
                 };
                 let (most, cores) = pairs.map(ratio).max_by(|a, b| a.0.total_cmp(&b.0))?;
-                Some((format!("{most:.2} times at most, on {cores} cores"), most <= paper))
+                Some((format!("{most:.2} times at most, on {}", in_words(&[cores])), most <= paper))
             }
             Test::Faster { of, than, granularity, cores } => {
                 let mut words = Vec::new();
@@ -237,13 +239,14 @@ impl Test {
                 let holds = times.iter().all(|(times, _)| *times > 1.0);
                 Some((format!("{} as fast", list(&times, |times| format!("{times:.2} times"))), holds))
             }
-            Test::Falls { protocols, granularity } => {
+            Test::Falls { protocols, granularity, cores } => {
                 let mut words = Vec::new();
                 let mut holds = true;
                 let protocols = if protocols.is_empty() { results.protocols } else { protocols };
                 for &protocol in protocols {
-                    let runs = results.of(protocol, granularity);
-                    let (last, before) = runs.split_last()?;
+                    let last = results.at(At(protocol, granularity, cores))?;
+                    let mut before = results.of(protocol, granularity);
+                    before.retain(|run| run.threads < cores);
                     let best =
                         before.iter().max_by(|a, b| a.committed_per_s.total_cmp(&b.committed_per_s))?;
                     holds &= last.committed_per_s < best.committed_per_s;
@@ -286,21 +289,26 @@ impl Test {
         let mut cores = match *self {
             Test::Aborts { at: At(.., cores), .. }
             | Test::Slowest { cores, .. }
+            | Test::Falls { cores, .. }
             | Test::FineGains { cores }
             | Test::GainMost { cores, .. }
             | Test::FallsFurthest { cores, .. } => vec![cores],
             Test::Times { of: At(.., one), to: At(.., other), .. } => vec![one, other],
             Test::Faster { cores, .. } => cores.to_vec(),
-            Test::AtMost { .. } | Test::Falls { .. } => Vec::new(),
+            Test::AtMost { .. } => Vec::new(),
         };
         cores.dedup();
-        match cores.as_slice() {
-            [] => "enough numbers of cores".into(),
-            [1] => "1 core".into(),
-            some => {
-                let words: Vec<String> = some.iter().map(usize::to_string).collect();
-                format!("{} cores", words.join(" or "))
-            }
+        in_words(&cores)
+    }
+}
+
+fn in_words(cores: &[usize]) -> String {
+    match cores {
+        [] => "enough numbers of cores".into(),
+        [1] => "1 core".into(),
+        some => {
+            let words: Vec<String> = some.iter().map(usize::to_string).collect();
+            format!("{} cores", words.join(" or "))
         }
     }
 }

@@ -209,7 +209,7 @@ const FIGURE_2A: &[Claim] = &[
     Claim {
         section: "§4.2",
         words: "with more threads all mechanisms degrade",
-        test: Test::Falls { protocols: &[], granularity: Coarse },
+        test: Test::Falls { protocols: &[], granularity: Coarse, cores: 128 },
         reason: NO_BANDWIDTH,
     },
     Claim {
@@ -286,7 +286,7 @@ const FIGURE_3A: &[Claim] = &[
     Claim {
         section: "§4.3",
         words: "at 128 threads TicToc, OCC and SwissTM are past their best",
-        test: Test::Falls { protocols: &[TicToc, Occ, Swiss], granularity: Coarse },
+        test: Test::Falls { protocols: &[TicToc, Occ, Swiss], granularity: Coarse, cores: 128 },
         reason: NO_BANDWIDTH,
     },
     Claim {
