@@ -1,6 +1,6 @@
 //! Experiments as a page: one file that needs nothing else, not even a script.
 //!
-//! It has the style, the colours and the plots of the page of the benchmarks ([`page`](super::super::page)). The JSON of everything is
+//! It has the style, the colours and the plots of the page of the benchmarks (`report/page.rs`). The JSON of everything is
 //! embedded at the end under the id `reproductions`.
 
 use super::{Change, LIMITED, Reproduction, Verdict, per_commit, reproductions_json, rules};
