@@ -174,7 +174,7 @@ fn highlighted(table: &str) -> String {
 }
 
 /// The command line as typed, quoted where a shell needs it.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let quoted = |arg: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:".contains(c);
         if !arg.is_empty() && arg.chars().all(plain) {

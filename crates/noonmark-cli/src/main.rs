@@ -10,6 +10,7 @@
 //! | `single.rs` | one run, in the words of `noonmark-workloads` |
 //! | `live.rs` | the display while runs go on |
 //! | `check.rs` | `noonmark check` |
+//! | `repro.rs` | `noonmark repro` |
 //! | `fuzz.rs` | `noonmark fuzz` |
 //! | `allocator.rs` | the allocator, told to keep the memory that it has |
 //! | `machine.rs`, `output.rs`, `error.rs` | the machine in words; files; failures and exit statuses |
@@ -29,6 +30,7 @@ mod live;
 mod machine;
 mod output;
 mod plan;
+mod repro;
 mod single;
 mod stm;
 mod tour;
@@ -62,6 +64,7 @@ fn run() -> Result<(), Failure> {
     match cli.command.unwrap_or_else(|| Command::Bench(Box::new(Bench { seed: 1, ..Bench::default() }))) {
         Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Repro(args) => repro::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
     }
 }

@@ -24,7 +24,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 /// A worker's stack. Transactions are shallow; what is not touched takes no memory.
 const STACK_BYTES: usize = 256 << 10;
@@ -103,6 +103,9 @@ enum Mode {
     Ended,
 }
 
+/// A place in line: the time, a tie-break, the worker, and its ticket.
+type Entry = (Picoseconds, u32, usize, u64);
+
 #[derive(Debug)]
 struct Worker {
     clock_ps: Picoseconds,
@@ -118,7 +121,9 @@ struct Worker {
 pub(crate) struct Clocks {
     workers: Vec<Worker>,
     /// By clock, then by a random number: who goes on next. Entries whose ticket is out of date are passed over.
-    line: BinaryHeap<Reverse<(Picoseconds, u32, usize, u64)>>,
+    line: BinaryHeap<Reverse<Entry>>,
+    /// Taken out of the line already, to go on next: by whoever got in line in the same place.
+    up: Option<Entry>,
     running: Option<usize>,
     /// When those are over that have no clock: before, between and after runs.
     idle_ps: Picoseconds,
@@ -138,6 +143,7 @@ impl Clocks {
         Clocks {
             workers: Vec::new(),
             line: BinaryHeap::new(),
+            up: None,
             running: None,
             idle_ps: 0,
             limits: Limits::default(),
@@ -212,19 +218,35 @@ impl Clocks {
         }
     }
 
-    /// Gets in line, to go on when nobody's clock is before this time.
-    fn line_up(&mut self, worker: usize, at_ps: Picoseconds) {
+    /// A place in line.
+    fn entry(&mut self, worker: usize, at_ps: Picoseconds) -> Entry {
         self.tickets += 1;
         self.workers[worker].ticket = self.tickets;
-        let tie = self.random() as u32;
-        self.line.push(Reverse((at_ps, tie, worker, self.tickets)));
+        (at_ps, self.random() as u32, worker, self.tickets)
     }
 
-    /// Whoever runs lets others go on that are behind.
-    pub(crate) fn get_in_line(&mut self) {
-        if let Some(worker) = self.running {
-            let now_ps = self.workers[worker].clock_ps;
-            self.line_up(worker, now_ps);
+    /// Gets in line, to go on when nobody's clock is before this time.
+    fn line_up(&mut self, worker: usize, at_ps: Picoseconds) {
+        let entry = self.entry(worker, at_ps);
+        self.line.push(Reverse(entry));
+    }
+
+    /// Whoever runs lets others go on that are behind: whether there is one, so that he is to be suspended.
+    pub(crate) fn get_in_line(&mut self) -> bool {
+        let Some(worker) = self.running else { return false };
+        let now_ps = self.workers[worker].clock_ps;
+        let own = self.entry(worker, now_ps);
+        // The line is in order (`must_yield` has passed over what is out of date): whoever is first goes on, and his
+        // place is taken, which is half the work of leaving the line and getting in.
+        match self.line.peek_mut() {
+            Some(mut first) if first.0 < own => {
+                self.up = Some(std::mem::replace(&mut *first, Reverse(own)).0);
+                true
+            }
+            _ => {
+                self.workers[worker].ticket = 0;
+                false
+            }
         }
     }
 
@@ -272,8 +294,13 @@ impl Clocks {
 
     /// Takes whoever is next out of the line, and lets him run. `None`: nobody is in it.
     fn next(&mut self) -> Option<usize> {
-        self.skip_outdated();
-        let Reverse((at_ps, _, worker, _)) = self.line.pop()?;
+        let (at_ps, _, worker, _) = match self.up.take() {
+            Some(first) => first,
+            None => {
+                self.skip_outdated();
+                self.line.pop()?.0
+            }
+        };
         let next = &mut self.workers[worker];
         next.clock_ps = next.clock_ps.max(at_ps);
         next.mode = Mode::Ready;
@@ -322,23 +349,33 @@ pub(crate) fn suspend() {
     YIELDER.set(Some(yielder));
 }
 
-/// The clocks, for a moment.
-pub(crate) fn lock(clocks: &Mutex<Clocks>) -> MutexGuard<'_, Clocks> {
-    clocks.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// What clocks are part of, and who prices what goes by them.
+pub(crate) trait Timed {
+    /// They.
+    fn clocks(&mut self) -> &mut Clocks;
+
+    /// When a worker may begin, at the earliest.
+    fn start_ps(&self, random: u64) -> Picoseconds;
+}
+
+/// What clocks are part of, for a moment.
+pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Runs workers until all have ended. `Ok`: when the last one ended, with steps and switches; a panic of a worker is
 /// handed on.
-pub(crate) fn run<F: FnOnce()>(
-    clocks: &Arc<Mutex<Clocks>>,
+pub(crate) fn run<T: Timed, F: FnOnce()>(
+    state: &Mutex<T>,
     limits: Limits,
-    mut start_ps: impl FnMut(u64) -> Picoseconds,
     bodies: Vec<F>,
 ) -> Result<Report, SimulationError> {
     let mut workers: Vec<Body> = Vec::with_capacity(bodies.len());
     for body in bodies {
         let stack =
             DefaultStack::new(STACK_BYTES).map_err(|error| SimulationError::Stacks(error.to_string()))?;
+        // A coroutine begins with what it closes over on its stack, where there is not room for all that a workload may keep.
+        let body = Box::new(body);
         let start = move |yielder: &Yield, ()| {
             YIELDER.set(Some(NonNull::from(yielder)));
             body();
@@ -348,7 +385,8 @@ pub(crate) fn run<F: FnOnce()>(
         workers.push(unsafe { Coroutine::with_stack_unchecked(stack, start) });
     }
     {
-        let mut clocks = lock(clocks);
+        let mut state = lock(state);
+        let clocks = state.clocks();
         if clocks.running.is_some() || !clocks.workers.is_empty() {
             return Err(SimulationError::UnderWay);
         }
@@ -356,16 +394,19 @@ pub(crate) fn run<F: FnOnce()>(
         let began_ps = clocks.idle_ps;
         clocks.limits.until_ps = limits.until_ps.saturating_add(began_ps);
         for worker in 0..workers.len() {
-            let at_ps = began_ps + start_ps(clocks.random());
+            let random = state.clocks().random();
+            let at_ps = began_ps + state.start_ps(random);
+            let clocks = state.clocks();
             clocks.workers.push(Worker { clock_ps: at_ps, mode: Mode::Ready, is_woken: false, ticket: 0 });
             clocks.line_up(worker, at_ps);
         }
     }
-    let _left = Left(clocks);
+    let _left = Left(state);
     let mut left = workers.len();
     while left > 0 {
         let next = {
-            let mut clocks = lock(clocks);
+            let mut state = lock(state);
+            let clocks = state.clocks();
             match clocks.next() {
                 Some(next) => next,
                 None => {
@@ -379,10 +420,11 @@ pub(crate) fn run<F: FnOnce()>(
         YIELDER.set(None);
         if let CoroutineResult::Return(()) = result {
             left -= 1;
-            lock(clocks).workers[next].mode = Mode::Ended;
+            lock(state).clocks().workers[next].mode = Mode::Ended;
         }
     }
-    let clocks = lock(clocks);
+    let mut state = lock(state);
+    let clocks = state.clocks();
     if !clocks.stranded.is_empty() {
         return Err(SimulationError::NobodyLeft(clocks.stranded.clone()));
     }
@@ -397,16 +439,18 @@ pub(crate) fn run<F: FnOnce()>(
 }
 
 /// Nobody runs any more: when dropped, however the run ended.
-struct Left<'a>(&'a Mutex<Clocks>);
+struct Left<'a, T: Timed>(&'a Mutex<T>);
 
-impl Drop for Left<'_> {
+impl<T: Timed> Drop for Left<'_, T> {
     fn drop(&mut self) {
         YIELDER.set(None);
-        let mut clocks = lock(self.0);
+        let mut state = lock(self.0);
+        let clocks = state.clocks();
         let ended_ps = clocks.workers.iter().map(|worker| worker.clock_ps).max();
         clocks.idle_ps = clocks.idle_ps.max(ended_ps.unwrap_or(0));
         clocks.workers.clear();
         clocks.line.clear();
+        clocks.up = None;
         clocks.stranded.clear();
         clocks.running = None;
     }

@@ -13,7 +13,7 @@ use noonmark_workloads::engine::EngineStore;
 use noonmark_workloads::random::Random;
 use noonmark_workloads::store::{Conflicts, Failure, Session, Store};
 use noonmark_workloads::workload::{Condition, RunError, Seat, Share, Workload};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 /// How a workload is to be run.
 #[derive(Clone, Debug)]
@@ -43,13 +43,13 @@ pub struct Measured {
     pub user_rollbacks: u64,
     /// Attempts that ended in a conflict in them.
     pub aborted: u64,
-    /// Conflicts of the whole run, by rule.
+    /// Those attempts by rule; and the keys that most conflicts of the whole run were about.
     pub conflicts: Conflicts,
     /// The most attempts that one transaction took.
     pub attempts_max: u64,
     /// Latencies of the transactions that ended in them, in nanoseconds, sorted.
     pub latencies_ns: Vec<u32>,
-    /// What the lines saw in the whole run.
+    /// What the lines saw in them.
     pub lines: LineCounts,
     /// How often workers touched lines, in the whole run.
     pub steps: u64,
@@ -89,9 +89,16 @@ pub enum ExperimentError {
 struct Tally {
     committed: u64,
     user_rollbacks: u64,
-    aborted: u64,
     attempts_max: u64,
     latencies_ns: Vec<u32>,
+}
+
+/// The conflicts by the time that measuring began, and by the time that it ended, with what the lines saw in between: taken by
+/// whoever comes there first.
+#[derive(Default)]
+struct Watch {
+    before: OnceCell<Conflicts>,
+    after: OnceCell<(Conflicts, LineCounts)>,
 }
 
 /// Runs a workload that has made its tables on a store of these cores.
@@ -115,10 +122,11 @@ pub fn run<W: Workload<EngineStore<VirtualCores>>>(
     let total = RefCell::new(Tally::default());
     let failed = Cell::new(None);
     let finished = RefCell::new(Vec::new());
+    let watch = Watch::default();
     let body = |worker: W::Worker| {
-        let (total, failed, finished) = (&total, &failed, &finished);
+        let (total, failed, finished, watch) = (&total, &failed, &finished, &watch);
         move || {
-            let (worker, tally) = match work(cores, store, workload, worker, from_ps..until_ps) {
+            let (worker, tally) = match work(cores, store, workload, worker, from_ps..until_ps, watch) {
                 Ok(done) => done,
                 Err(error) => return failed.set(Some(error)),
             };
@@ -126,7 +134,6 @@ pub fn run<W: Workload<EngineStore<VirtualCores>>>(
             let mut total = total.borrow_mut();
             total.committed += tally.committed;
             total.user_rollbacks += tally.user_rollbacks;
-            total.aborted += tally.aborted;
             total.attempts_max = total.attempts_max.max(tally.attempts_max);
             total.latencies_ns.extend(tally.latencies_ns);
         }
@@ -137,19 +144,26 @@ pub fn run<W: Workload<EngineStore<VirtualCores>>>(
     if let Some(error) = failed.take() {
         return Err(error.into());
     }
-    let Tally { committed, user_rollbacks, aborted, attempts_max, mut latencies_ns } = total.into_inner();
+    let Tally { committed, user_rollbacks, attempts_max, mut latencies_ns } = total.into_inner();
     latencies_ns.sort_unstable();
+    let (mut conflicts, lines) =
+        watch.after.into_inner().unwrap_or_else(|| (store.conflicts(), report.lines));
+    let before = watch.before.into_inner().unwrap_or_else(|| conflicts.clone());
+    for (rule, count) in &mut conflicts.rules {
+        *count -= before.rules.get(rule).copied().unwrap_or(0);
+    }
+    conflicts.rules.retain(|_, count| *count > 0);
     let mut workers = finished.into_inner();
     let conditions = workload.check(&mut loader, &mut workers)?;
     Ok(Measured {
         seconds: plan.measured_ps as f64 / 1e12,
         committed,
         user_rollbacks,
-        aborted,
-        conflicts: store.conflicts(),
+        aborted: conflicts.rules.values().sum(),
+        conflicts,
         attempts_max,
         latencies_ns,
-        lines: report.lines,
+        lines,
         steps: report.steps,
         limit: report.limit,
         conditions,
@@ -177,22 +191,29 @@ fn work<W: Workload<EngineStore<VirtualCores>>>(
     workload: &W,
     mut worker: W::Worker,
     measured: std::ops::Range<Picoseconds>,
+    watch: &Watch,
 ) -> Result<(W::Worker, Tally), RunError> {
     let mut session = store.session()?;
     let mut tally = Tally::default();
     let mut began_ps = cores.now_ps();
-    let mut aborts = 0;
     while began_ps < measured.end && !cores.is_over() {
         let outcome = workload.execute(&mut session, &mut worker);
         let ended_ps = cores.now_ps();
-        let aborts_now = session.counts().aborts;
+        if ended_ps >= measured.start {
+            watch.before.get_or_init(|| {
+                cores.take_line_counts();
+                store.conflicts()
+            });
+        }
+        if ended_ps >= measured.end {
+            watch.after.get_or_init(|| (store.conflicts(), cores.take_line_counts()));
+        }
         if measured.contains(&ended_ps) {
             match &outcome {
                 Ok(()) => tally.committed += 1,
                 Err(Failure::Rollback) => tally.user_rollbacks += 1,
                 Err(Failure::Abort(_)) => {}
             }
-            tally.aborted += aborts_now - aborts;
             let latency_ns = (ended_ps - began_ps) / 1_000;
             tally.latencies_ns.push(u32::try_from(latency_ns).unwrap_or(u32::MAX));
         }
@@ -201,7 +222,7 @@ fn work<W: Workload<EngineStore<VirtualCores>>>(
         {
             return Err(RunError::transaction("a transaction of the workload", abort));
         }
-        (began_ps, aborts) = (ended_ps, aborts_now);
+        began_ps = ended_ps;
     }
     tally.attempts_max = session.take_attempts_max();
     Ok((worker, tally))

@@ -6,19 +6,57 @@
 //!
 //! Outside a run (while tables are filled, say) nothing is charged, and nobody waits.
 
-use crate::cores::{self, Clocks, Limits, Report, SimulationError, lock};
+use crate::cores::{self, Clocks, Limits, Report, SimulationError, Timed, lock};
+use crate::lines::LineCounts;
 use crate::machine::Machine;
 use crate::pricing::{Pricing, Schedule};
 use noonmark_core::{Access, Host, Line, Numbered, Work};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Wake, Waker};
+
+/// On which cores of a machine workers run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Socket by socket, as cores are numbered: few workers share one socket.
+    #[default]
+    Filled,
+    /// The first on the first socket, the second on the second, and round again.
+    Spread,
+}
+
+impl Placement {
+    /// The core of a worker.
+    fn core_of(self, worker: usize, machine: &Machine) -> usize {
+        let (sockets, cores) = (usize::from(machine.sockets), usize::from(machine.cores_per_socket));
+        match self {
+            Placement::Filled => worker,
+            Placement::Spread => worker % sockets * cores + worker / sockets,
+        }
+    }
+}
 
 /// Cores of a simulated machine. A handle: clones are of the same cores.
 #[derive(Clone)]
 pub struct VirtualCores {
     schedule: Schedule,
-    clocks: Arc<Mutex<Clocks>>,
-    pricing: Arc<Mutex<Pricing>>,
+    placement: Placement,
+    state: Arc<Mutex<State>>,
+}
+
+/// What all cores share: under one lock, as most steps need both.
+struct State {
+    clocks: Clocks,
+    pricing: Pricing,
+}
+
+impl Timed for State {
+    fn clocks(&mut self) -> &mut Clocks {
+        &mut self.clocks
+    }
+
+    fn start_ps(&self, random: u64) -> u64 {
+        self.pricing.start_ps(random)
+    }
 }
 
 impl VirtualCores {
@@ -33,9 +71,14 @@ impl VirtualCores {
         let pricing = Pricing::new(schedule, || clocks.random());
         VirtualCores {
             schedule,
-            clocks: Arc::new(Mutex::new(clocks)),
-            pricing: Arc::new(Mutex::new(pricing)),
+            placement: Placement::Filled,
+            state: Arc::new(Mutex::new(State { clocks, pricing })),
         }
+    }
+
+    /// The same cores; their workers on others of them. Where there is no machine it is all the same.
+    pub fn placed(self, placement: Placement) -> Self {
+        VirtualCores { placement, ..self }
     }
 
     /// How their steps are priced.
@@ -64,61 +107,59 @@ impl VirtualCores {
         if wanted > cores {
             return Err(SimulationError::TooManyWorkers { workers: wanted, cores });
         }
-        self.pricing().take_counts();
-        let mut report = cores::run(&self.clocks, limits, |random| self.pricing().start_ps(random), workers)?;
-        report.lines = self.pricing().take_counts();
+        self.state().pricing.take_counts();
+        let mut report = cores::run(&self.state, limits, workers)?;
+        report.lines = self.state().pricing.take_counts();
         Ok(report)
     }
 
     /// Whether the run has come to one of its limits, so that whoever runs should end.
     pub fn is_over(&self) -> bool {
-        lock(&self.clocks).is_over()
+        self.state().clocks.is_over()
     }
 
     /// What time it is for whoever asks, in picoseconds.
     pub fn now_ps(&self) -> u64 {
-        lock(&self.clocks).now_ps()
+        self.state().clocks.now_ps()
     }
 
-    fn pricing(&self) -> std::sync::MutexGuard<'_, Pricing> {
-        self.pricing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// What the lines have seen since this was last asked, or since the run began.
+    pub(crate) fn take_line_counts(&self) -> LineCounts {
+        self.state().pricing.take_counts()
     }
 
-    /// How long it takes to wake somebody. (Neither lock may be held while somebody else goes on, so that what is asked for
-    /// under one is not part of the expression that lets him.)
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// How long it takes to wake somebody. (The lock may not be held while somebody else goes on, so that what is asked for
+    /// under it is not part of the expression that lets him.)
     fn wake_ps(&self) -> u64 {
-        self.pricing().wake_ps()
+        self.state().pricing.wake_ps()
     }
 
     /// Lets so much time pass for whoever runs, and those go on whose clocks are behind then.
     fn advance(&self, duration_ps: u64) {
-        {
-            let mut clocks = lock(&self.clocks);
-            let now_ps = clocks.now_ps();
-            clocks.set_now(now_ps.saturating_add(duration_ps));
-        }
-        self.take_turn();
+        let mut state = self.state();
+        let now_ps = state.clocks.now_ps();
+        state.clocks.set_now(now_ps.saturating_add(duration_ps));
+        drop(self.take_turn(state));
     }
 
     /// Lets those go on whose clocks are behind.
-    fn take_turn(&self) {
-        let must_yield = {
-            let mut clocks = lock(&self.clocks);
-            let must_yield = clocks.must_yield();
-            if must_yield {
-                clocks.get_in_line();
-            }
-            must_yield
-        };
-        if must_yield {
+    fn take_turn<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if state.clocks.must_yield() && state.clocks.get_in_line() {
+            drop(state);
             cores::suspend();
+            state = self.state();
         }
+        state
     }
 }
 
 /// Wakes one worker.
 struct Bell {
-    clocks: Arc<Mutex<Clocks>>,
+    state: Arc<Mutex<State>>,
     worker: usize,
     after_ps: u64,
 }
@@ -129,7 +170,7 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        lock(&self.clocks).wake(self.worker, self.after_ps);
+        lock(&self.state).clocks.wake(self.worker, self.after_ps);
     }
 }
 
@@ -137,18 +178,23 @@ impl Host for VirtualCores {
     type Label = Numbered;
 
     fn touch(&self, line: impl FnOnce() -> Line, access: Access) {
-        self.take_turn();
-        let mut clocks = lock(&self.clocks);
-        let Some(core) = clocks.running() else { return };
-        let done_ps = self.pricing().access(core, line, access, &mut clocks);
+        let mut state = self.take_turn(self.state());
+        let State { clocks, pricing } = &mut *state;
+        let Some(worker) = clocks.running() else { return };
+        let core = match &self.schedule {
+            Schedule::Machine(machine) => self.placement.core_of(worker, machine),
+            Schedule::Random | Schedule::Priorities { .. } => worker,
+        };
+        let done_ps = pricing.access(core, line, access, clocks);
         clocks.set_now(done_ps);
     }
 
     fn work(&self, work: Work) {
-        let mut clocks = lock(&self.clocks);
-        if clocks.running().is_some() {
-            let now_ps = clocks.now_ps();
-            clocks.set_now(now_ps + self.pricing().work_ps(work));
+        let mut state = self.state();
+        if state.clocks.running().is_some() {
+            let now_ps = state.clocks.now_ps();
+            let work_ps = state.pricing.work_ps(work);
+            state.clocks.set_now(now_ps + work_ps);
         }
     }
 
@@ -157,24 +203,27 @@ impl Host for VirtualCores {
     }
 
     fn seed(&self) -> u64 {
-        lock(&self.clocks).random()
+        self.state().clocks.random()
     }
 
     fn spin(&self, _: u32) {
-        let pause_ps = self.pricing().pause_ps(&lock(&self.clocks));
+        let pause_ps = {
+            let state = self.state();
+            state.pricing.pause_ps(&state.clocks)
+        };
         self.advance(pause_ps);
     }
 
     fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
         let until_ps = deadline_ns.map(|deadline_ns| deadline_ns.saturating_mul(1_000));
-        let worker = lock(&self.clocks).running();
-        let clocks = self.clocks.clone();
+        let worker = self.state().clocks.running();
+        let state = self.state.clone();
         // A worker outside a run has nobody who could wake it.
-        let bell = Bell { clocks, worker: worker.unwrap_or(usize::MAX), after_ps: self.wake_ps() };
+        let bell = Bell { state, worker: worker.unwrap_or(usize::MAX), after_ps: self.wake_ps() };
         let waker = Waker::from(Arc::new(bell));
         loop {
             let (is_late, was_over) = {
-                let mut clocks = lock(&self.clocks);
+                let clocks = &mut self.state().clocks;
                 clocks.forget_wakes();
                 (until_ps.is_some_and(|until_ps| clocks.now_ps() >= until_ps), clocks.is_over())
             };
@@ -184,7 +233,7 @@ impl Host for VirtualCores {
             if was_over {
                 // Whoever asks again and again is to let others come to an end, however far ahead their clocks are.
                 let behind_ps = {
-                    let clocks = lock(&self.clocks);
+                    let clocks = &self.state().clocks;
                     clocks.last_ps() - clocks.now_ps()
                 };
                 self.advance(behind_ps + 1);
@@ -193,7 +242,7 @@ impl Host for VirtualCores {
             if is_late || worker.is_none() {
                 return None;
             }
-            let sleeps = lock(&self.clocks).fall_asleep(until_ps);
+            let sleeps = self.state().clocks.fall_asleep(until_ps);
             if sleeps {
                 cores::suspend();
             } else {
@@ -210,7 +259,7 @@ impl Host for VirtualCores {
 
     fn caller_hint(&self) -> usize {
         // Who runs outside a run is nobody's neighbour.
-        lock(&self.clocks).running().unwrap_or(self.schedule.cores())
+        self.state().clocks.running().unwrap_or(self.schedule.cores())
     }
 }
 

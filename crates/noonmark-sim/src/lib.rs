@@ -16,7 +16,8 @@
 //! 4. [`pricing`]: what steps cost, on a machine, or in schedules that are made to find bugs.
 //! 5. [`host`]: what the engine sees of it.
 //! 6. [`experiment`]: a workload on them, measured in virtual time.
-//! 7. [`fuzz`]: small workloads under many schedules, their histories checked.
+//! 7. [`repro`]: the papers' experiments on them, and what the papers say of them.
+//! 8. [`fuzz`]: small workloads under many schedules, their histories checked.
 //!
 //! ```
 //! use noonmark::Database;
@@ -49,9 +50,10 @@ pub mod host;
 pub mod lines;
 pub mod machine;
 pub mod pricing;
+pub mod repro;
 
 pub use cores::{Limit, Limits, Report, SimulationError};
-pub use host::VirtualCores;
+pub use host::{Placement, VirtualCores};
 pub use lines::LineCounts;
 pub use machine::{Machine, Picoseconds};
 pub use pricing::Schedule;

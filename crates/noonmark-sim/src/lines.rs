@@ -40,6 +40,7 @@ const NOBODY: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct State {
+    line: Line,
     /// Until when it is being moved.
     moving_until_ps: Picoseconds,
     /// How often its owner has changed, or its sharing begun: who has a copy of another version has none.
@@ -52,23 +53,28 @@ struct State {
 
 impl State {
     /// In memory only.
-    const UNTOUCHED: State = State { moving_until_ps: 0, version: 0, owner: NOBODY, sockets: 0 };
+    fn untouched(line: Line) -> Self {
+        State { line, moving_until_ps: 0, version: 0, owner: NOBODY, sockets: 0 }
+    }
 }
 
 /// A place in a core's own cache.
 #[derive(Clone, Copy)]
 struct Copy {
-    line: Line,
+    /// The number of the line's state, so that what is found here need not be looked for.
+    number: u32,
     version: u32,
 }
 
-/// No line has this number.
-const NO_LINE: Line = Line { space: u32::MAX, line: u64::MAX };
+/// No state has this number.
+const NOWHERE: u32 = u32::MAX;
 
 /// All lines of a machine, and its cores' own caches.
 pub struct Lines {
     machine: Machine,
-    states: HashMap<Line, State, BuildHasherDefault<LineHasher>>,
+    states: Vec<State>,
+    /// The numbers of their states.
+    numbers: HashMap<Line, u32, BuildHasherDefault<LineHasher>>,
     /// Core by core, [`Machine::private_lines`] each.
     caches: Vec<Copy>,
     counts: LineCounts,
@@ -85,8 +91,9 @@ impl Lines {
     /// Of a machine with so many cores in use, whose caches are empty.
     pub fn new(machine: Machine, cores: usize) -> Self {
         let copies = cores * machine.private_lines as usize;
-        let caches = vec![Copy { line: NO_LINE, version: 0 }; copies];
-        Lines { machine, states: HashMap::default(), caches, counts: LineCounts::default() }
+        let caches = vec![Copy { number: NOWHERE, version: 0 }; copies];
+        let (states, numbers) = (Vec::new(), HashMap::default());
+        Lines { machine, states, numbers, caches, counts: LineCounts::default() }
     }
 
     /// What they have seen since the counts were last taken.
@@ -99,9 +106,20 @@ impl Lines {
         let machine = &self.machine;
         let place = core * machine.private_lines as usize
             + (hash(line) >> 32) as usize % machine.private_lines as usize;
-        let state = self.states.entry(line).or_insert(State::UNTOUCHED);
         let copy = &mut self.caches[place];
-        let has_copy = copy.line == line && copy.version == state.version;
+        let is_its_place = self.states.get(copy.number as usize).is_some_and(|state| state.line == line);
+        if !is_its_place {
+            let next = self.states.len() as u32;
+            let number = *self.numbers.entry(line).or_insert(next);
+            if number == next {
+                self.states.push(State::untouched(line));
+            }
+            // What lay here is pushed out; of this line there is no copy yet.
+            let version = self.states[number as usize].version.wrapping_sub(1);
+            *copy = Copy { number, version };
+        }
+        let state = &mut self.states[copy.number as usize];
+        let has_copy = copy.version == state.version;
         let owns = state.owner == core as u16;
         let writes = access != Access::Read;
         let hit_ps = if access == Access::ReadModifyWrite { machine.atomic_hit_ps } else { machine.hit_ps };
@@ -114,7 +132,7 @@ impl Lines {
                 sockets: socket,
                 ..*state
             };
-            *copy = Copy { line, version: state.version };
+            copy.version = state.version;
             self.counts.hits += 1;
             return now_ps + hit_ps;
         }
@@ -159,7 +177,7 @@ impl Lines {
             }
             state.sockets |= socket;
         }
-        *copy = Copy { line, version: state.version };
+        copy.version = state.version;
         end_ps
     }
 }

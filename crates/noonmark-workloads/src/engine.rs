@@ -13,10 +13,11 @@ use noonmark::{
     Abort, ColumnGroup, Database, FoundRows, Host, Number, Policy, Protocol, SecondaryIndex, TableOptions,
     Threads, Transaction,
 };
+use noonmark_core::{Access, Line};
 
 use crate::store::{
-    Appends, Conflicts, Counts, Failure, Found, Group, Index, Part, Rows, Scan, Scope, Session, Store,
-    StoreError, StoreKey, StoreRow, Table, TableSpec, TxnResult,
+    Appends, Conflicts, Counts, Failure, Found, Group, Index, Part, Rows, Scan, Scope, Sequence, Session,
+    Store, StoreError, StoreKey, StoreRow, Table, TableSpec, TxnResult,
 };
 
 /// A database whose tables take one protocol, or several in turn. Cloning it makes another handle.
@@ -89,8 +90,13 @@ impl<H: Host> Scope<EngineStore<H>> for AnyTables {
     }
 }
 
+/// The space of lines in which workloads' sequences lie: none of the engine's own, which count up from 0 for tables and down
+/// from the greatest for what they share.
+const SEQUENCES: u32 = u32::MAX / 2;
+
 /// A session that counts attempts.
 pub struct EngineSession<H: Host = Threads> {
+    db: Database<H>,
     session: noonmark::Session<H>,
     attempts_max: u64,
     policy: Policy,
@@ -132,6 +138,12 @@ impl<H: Host> Session<EngineStore<H>> for EngineSession<H> {
         let result = self.counted(body);
         self.policy.attempts_max = before;
         result
+    }
+
+    fn draw(&mut self, sequence: &Sequence) -> u64 {
+        let line = || Line { space: SEQUENCES, line: sequence.number() };
+        self.db.host().touch(line, Access::ReadModifyWrite);
+        sequence.draw()
     }
 
     #[inline]
@@ -218,7 +230,7 @@ impl<H: Host> Store for EngineStore<H> {
     fn session(&self) -> Result<EngineSession<H>, StoreError> {
         let session = self.db.session();
         let session = session.map_err(|error| StoreError::Session { reason: error.to_string() })?;
-        Ok(EngineSession { session, attempts_max: 0, policy: self.policy.clone() })
+        Ok(EngineSession { db: self.db.clone(), session, attempts_max: 0, policy: self.policy.clone() })
     }
 
     fn conflicts(&self) -> Conflicts {

@@ -57,6 +57,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{ControlFlow, Range, RangeBounds};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stamp::{Stamped, WriteId};
 
@@ -285,6 +286,32 @@ pub struct Counts {
     pub user_rollbacks: u64,
     /// Attempts that ended in a conflict.
     pub aborts: u64,
+}
+
+/// Numbers drawn outside of all transactions, each of them once: what databases call a sequence. What a transaction
+/// has drawn that did not commit is lost.
+#[derive(Debug)]
+pub struct Sequence {
+    /// Which of a workload's sequences, for a host that wants to know.
+    number: u64,
+    next: AtomicU64,
+}
+
+impl Sequence {
+    /// The sequence of this number among the workload's own, from `first` on.
+    pub fn new(number: u64, first: u64) -> Self {
+        Sequence { number, next: AtomicU64::new(first) }
+    }
+
+    /// Its number among the workload's own.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Draws the next. (Relaxed: that nobody else draws the same is all that is promised.)
+    pub fn draw(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// What a store knows of its conflicts, since it was made.
@@ -540,6 +567,11 @@ pub trait Session<S: Store>: Send {
         scope: &S::Scope,
         body: impl FnMut(&mut S::Txn<'_>) -> TxnResult<S, T>,
     ) -> TxnResult<S, T>;
+
+    /// Draws a number from a sequence, outside of any transaction.
+    fn draw(&mut self, sequence: &Sequence) -> u64 {
+        sequence.draw()
+    }
 
     /// What it has counted.
     fn counts(&self) -> Counts;

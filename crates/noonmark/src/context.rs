@@ -20,10 +20,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// How often a rule that answers *busy* is asked again. With two or more cores the holder is usually
-/// done within tens of turns; if it has lost its core, the turns that yield give it back.
-const BUSY_TURNS_MAX: u32 = 256;
-
 /// One cell that was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadEntry {
@@ -562,7 +558,9 @@ impl<'a, H: Host> Asker<'a, H> {
             match step {
                 Step::Ready(granted) => return Ok(granted),
                 Step::Abort(conflict) => return Err(refused(conflict)),
-                Step::Busy(conflict) if turn >= BUSY_TURNS_MAX || conflict.what == What::Reclaimed => {
+                Step::Busy(conflict)
+                    if turn >= self.shared.busy_turns_max || conflict.what == What::Reclaimed =>
+                {
                     return Err(refused(conflict));
                 }
                 Step::Busy(_) => {

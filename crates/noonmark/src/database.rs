@@ -28,6 +28,10 @@ pub const SESSIONS_DEFAULT: usize = 126;
 /// How many sessions a database can have.
 pub const SESSIONS_MAX: usize = 1024;
 
+/// How often a rule that answers *busy* is asked again, unless told otherwise. With two or more cores the holder is
+/// usually done within tens of turns; if it has lost its core, the turns that yield give it back.
+pub const BUSY_TURNS_DEFAULT: u32 = 256;
+
 /// Under shuttle few transactions run: reclaim often enough to be seen.
 const RECLAIM_FROM_DEFAULT: usize = if cfg!(shuttle) { 1 } else { 32 };
 const UNSETTLED: u32 = 0;
@@ -40,6 +44,8 @@ pub(crate) struct Shared<H: Host> {
     /// outlive its database, and must not be taken for one of another that has its address.
     pub id: u64,
     pub host: H,
+    /// How often a rule that answers *busy* is asked again.
+    pub busy_turns_max: u32,
     pub slots: Slots,
     pub room: WaitingRoom,
     /// The ranges of commit times, by slot, for protocols that have them.
@@ -293,6 +299,7 @@ pub struct TooManySessions(usize);
 pub struct Builder<H: Host = Threads> {
     host: H,
     max_sessions: usize,
+    busy_turns_max: u32,
     order: Option<Order>,
     planted: Planted,
     reclaim_from: usize,
@@ -322,6 +329,13 @@ impl<H: Host> Builder<H> {
         self
     }
 
+    /// How often an attempt that finds another in the midst of its commit looks again before it gives up; the default is
+    /// [`BUSY_TURNS_DEFAULT`]. Where threads are many and back off anyway, fewer turns may waste less time.
+    pub fn busy_turns_max(mut self, turns: u32) -> Self {
+        self.busy_turns_max = turns;
+        self
+    }
+
     /// The order, instead of what follows from the tables (see [`crate::order`]). A database that is told
     /// to be in logical order takes only tables whose protocols keep read times.
     pub fn order(mut self, order: Order) -> Self {
@@ -334,6 +348,7 @@ impl<H: Host> Builder<H> {
         Builder {
             host,
             max_sessions: self.max_sessions,
+            busy_turns_max: self.busy_turns_max,
             order: self.order,
             planted: self.planted,
             reclaim_from: self.reclaim_from,
@@ -360,6 +375,7 @@ impl<H: Host> Builder<H> {
                 planted: self.planted,
                 reclaim_from: self.reclaim_from,
                 host: self.host,
+                busy_turns_max: self.busy_turns_max,
                 slots: Slots::new(slots),
                 room: WaitingRoom::new(),
                 ranges: Ranges::new(slots),
@@ -396,6 +412,7 @@ impl Database {
         Builder {
             host: Threads::default(),
             max_sessions: SESSIONS_DEFAULT,
+            busy_turns_max: BUSY_TURNS_DEFAULT,
             order: None,
             planted: Planted::default(),
             reclaim_from: RECLAIM_FROM_DEFAULT,

@@ -151,7 +151,8 @@ pub use commit::Commit;
 pub use conflicts::{ConflictReport, RuleConflicts};
 pub use context::SessionStatistics;
 pub use database::{
-    BuildError, Builder, Database, SESSIONS_DEFAULT, SESSIONS_MAX, SchemaError, TooManySessions,
+    BUSY_TURNS_DEFAULT, BuildError, Builder, Database, SESSIONS_DEFAULT, SESSIONS_MAX, SchemaError,
+    TooManySessions,
 };
 pub use group::{Field, GROUPS_MAX, Group, HasGroup, Row, RowReader, RowWriter, Size};
 pub use key::{AsKey, KEY_BYTES_MAX, Key, KeyBytes};

@@ -11,6 +11,7 @@
 //! | `table.rs` | the table on the terminal |
 //! | `plots.rs` | one plot, as inline SVG |
 //! | `page.rs` | the HTML page: plots, the full table, the JSON |
+//! | `reproduction/` | experiments of papers: what the paper says beside what came out, as text and as a page |
 //! | `number.rs` | figures as people read them |
 //!
 //! The field names of [`RunReport`] are the names in the JSON file: scripts read them, so renaming a field
@@ -24,12 +25,16 @@ mod json;
 mod number;
 mod page;
 mod plots;
+mod reproduction;
 mod table;
 
 pub use compare::{Contest, Section, sections};
 pub use json::to_json;
 pub use number::{count, latency, rate, share, times};
 pub use page::{PageHead, page};
+pub use reproduction::{
+    Change, Finding, LIMIT, Reproduction, Verdict, reproductions_json, reproductions_page, reproductions_text,
+};
 pub use table::table;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +91,24 @@ pub struct RunReport {
     pub parameters: BTreeMap<String, String>,
     /// The hottest keys, in words, hottest first.
     pub hottest: Vec<String>,
+    /// What became of the cache lines in the time that was measured, where cores are virtual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<Lines>,
+}
+
+/// What became of the cache lines of virtual cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lines {
+    /// Accesses to what was in the core's own cache.
+    pub hits: u64,
+    /// Lines that came from within the socket.
+    pub near: u64,
+    /// Lines that came from another socket.
+    pub far: u64,
+    /// Lines that came from memory.
+    pub memory: u64,
+    /// Microseconds that cores stood in line for a line, all together.
+    pub queued_us: f64,
 }
 
 impl RunReport {

@@ -67,9 +67,8 @@ fn header(html: &mut String, head: &PageHead, runs: usize) {
     html.push_str("</dl>\n</header>\n");
 }
 
-/// The key to the colours, once for the whole page.
-fn legend(html: &mut String, runs: &[RunReport]) {
-    html.push_str("<ul class=\"key\" aria-label=\"Colours\">\n");
+/// A colour and the name of the protocol that has it.
+pub(super) fn colour_keys(html: &mut String, runs: &[RunReport]) {
     for group in grouped(runs.iter(), |run| run.protocol.clone()) {
         let name = &group[0].protocol;
         let colour = plots::hex(plots::colour_of(name));
@@ -80,6 +79,12 @@ fn legend(html: &mut String, runs: &[RunReport]) {
             escape(name)
         );
     }
+}
+
+/// The key to the colours, once for the whole page.
+fn legend(html: &mut String, runs: &[RunReport]) {
+    html.push_str("<ul class=\"key\" aria-label=\"Colours\">\n");
+    colour_keys(html, runs);
     for (plainer, fuller, of, words) in PAIRS {
         let has = |wanted: &str| runs.iter().any(|run| of(run) == wanted && run.protocol != BASELINE);
         if has(plainer) && has(fuller) {
@@ -291,7 +296,7 @@ const PAIRS: [Pair; 3] = [
     ("one-by-one", "multi-get", |run| &run.access, "keys one by one beside keys together"),
 ];
 
-fn figure(html: &mut String, what: &str, of: &str, drawn: plots::Drawn) {
+pub(super) fn figure(html: &mut String, what: &str, of: &str, drawn: plots::Drawn) {
     let of = if of.is_empty() { String::new() } else { format!(" <small>{}</small>", escape(of)) };
     let _ = writeln!(html, "<figure>\n<figcaption>{}{of}</figcaption>", escape(what));
     match drawn {
@@ -396,7 +401,7 @@ fn full_table(html: &mut String, runs: &[RunReport]) {
 }
 
 /// The dark shade of each colour in the plots.
-fn colours() -> String {
+pub(super) fn colours() -> String {
     let mut css = String::from("@media (prefers-color-scheme: dark) {\n");
     for (light, dark) in plots::palette() {
         let (light, dark) = (plots::hex(light), plots::hex(dark));
@@ -408,7 +413,7 @@ fn colours() -> String {
 }
 
 /// Text that may stand in an element or in a quoted attribute.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -423,7 +428,7 @@ fn escape(text: &str) -> String {
     safe
 }
 
-const STYLE: &str = include_str!("page.css");
+pub(super) const STYLE: &str = include_str!("page.css");
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Row, Table
 use std::fmt::Write;
 
 /// A rule above and below the headings, one at the end, and nothing between the rows.
-const RULED: TableStyle = TableStyle::new()
+pub(super) const RULED: TableStyle = TableStyle::new()
     .top_border(LineStyle::none().fill('─').junction('─'))
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
@@ -71,7 +71,7 @@ fn consistency(section: &Section<'_>) -> String {
     text
 }
 
-fn width(table: &Table) -> usize {
+pub(super) fn width(table: &Table) -> usize {
     table.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 

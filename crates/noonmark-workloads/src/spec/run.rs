@@ -209,15 +209,16 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
                 Granularity::Fine => tpcc.fine_split,
                 Granularity::Coarse => Split::Coarse,
             },
-            updates: match self.spec.updates {
-                Updates::Plain => tpcc::Updates::Plain,
-                Updates::CommitTime => tpcc::Updates::CommitTime,
+            totals: match self.spec.updates {
+                Updates::Plain => tpcc::Updates::Plain.into(),
+                Updates::CommitTime => tpcc::Updates::CommitTime.into(),
             },
             access: match self.spec.access {
                 Access::OneByOne => tpcc::Access::OneByOne,
                 Access::MultiGet => tpcc::Access::MultiGet,
             },
             points: self.index,
+            ..tpcc::Options::default()
         };
         let workload = Tpcc::create(self.store, options)?;
         let parameters = workload.parameters();
@@ -296,6 +297,7 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             bytes_per_commit: measured.allocated.map(|allocated| per_commit(allocated.bytes)),
             parameters,
             hottest: measured.conflicts.hottest.clone(),
+            lines: None,
         }
     }
 }

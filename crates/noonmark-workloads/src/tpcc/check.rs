@@ -11,6 +11,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use super::OrderNumbers;
 use super::audit::{Audit, Finding, Growth};
 use super::population::{Scale, district_ids};
 use super::tables::Tables;
@@ -25,8 +26,9 @@ pub(super) fn check<S: Store>(
     tables: &Tables<S>,
     session: &mut S::Session,
     scale: Scale,
+    order_numbers: OrderNumbers,
 ) -> Result<(Vec<Finding>, Growth), RunError> {
-    let mut audit = Audit::new(scale);
+    let mut audit = Audit::new(scale, order_numbers);
     let districts: Vec<_> =
         scale.warehouse_ids().flat_map(|w_id| district_ids().map(move |d_id| (w_id, d_id))).collect();
     let mut reader = Reader { tables, session };

@@ -87,6 +87,64 @@ pub enum Updates {
     CommitTime,
 }
 
+/// How the total of each table is raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Totals {
+    /// `W_YTD`.
+    pub warehouse: Updates,
+    /// `D_YTD`.
+    pub district: Updates,
+}
+
+impl From<Updates> for Totals {
+    /// Both alike.
+    fn from(updates: Updates) -> Self {
+        Totals { warehouse: updates, district: updates }
+    }
+}
+
+/// Where New-Order has the number of its order from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OrderNumbers {
+    /// From `D_NEXT_O_ID`, which it reads and raises [TPC-C 2.4.2.2].
+    Column,
+    /// From a [`Sequence`] of the district, before it begins: the district's row is only read. Numbers of orders that are
+    /// rolled back are lost, so that conditions 2 and 3 of [TPC-C 3.3.2] cannot hold, and are not checked; and there
+    /// is no Stock-Level, which finds the last orders by `D_NEXT_O_ID`.
+    Sequence,
+}
+
+/// Which items are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Items {
+    /// Some far more often than others, by `NURand` [TPC-C 2.4.1.5].
+    NonUniform,
+    /// Each as often as any other.
+    Uniform,
+}
+
+/// Which warehouse a worker is at home in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Homes {
+    /// The first worker in the first, the second in the second, and round again.
+    InTurn,
+    /// The first so many workers in the first, the next in the second: as many in each, as far as that goes.
+    Blocks,
+}
+
+impl Homes {
+    /// The home of a worker, of so many in all.
+    fn of(self, worker: usize, workers: usize, warehouses: u16) -> u16 {
+        let all = usize::from(warehouses);
+        let home = match self {
+            Homes::InTurn => worker % all,
+            // With fewer workers than warehouses those in between have none.
+            Homes::Blocks => (worker * all / workers.max(1)).min(all - 1),
+        };
+        home as u16 + 1
+    }
+}
+
 /// How rows are reached whose keys are known together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
@@ -108,7 +166,13 @@ pub struct Options {
     /// Which rows have more than one timestamp.
     pub split: Split,
     /// How the year-to-date totals are raised.
-    pub updates: Updates,
+    pub totals: Totals,
+    /// Where order numbers come from.
+    pub order_numbers: OrderNumbers,
+    /// Which items are ordered.
+    pub items: Items,
+    /// Where workers are at home.
+    pub homes: Homes,
     /// How rows are reached whose keys are known together.
     pub access: Access,
     /// The index of the tables that are reached by key only.
@@ -123,7 +187,10 @@ impl Default for Options {
             seed: 1,
             mix: Mix::Full,
             split: Split::Fine,
-            updates: Updates::Plain,
+            totals: Updates::Plain.into(),
+            order_numbers: OrderNumbers::Column,
+            items: Items::NonUniform,
+            homes: Homes::InTurn,
             access: Access::OneByOne,
             points: IndexKind::Hash,
         }
@@ -144,6 +211,12 @@ impl<S: Store> Tpcc<S> {
     /// Makes the tables, empty, in a store that has none of their names.
     pub fn create(store: &S, options: Options) -> Result<Self, RunError> {
         let scale = options.scale.checked()?;
+        let stock_levels = options.mix.cards()[Kind::StockLevel as usize];
+        if options.order_numbers == OrderNumbers::Sequence && stock_levels > 0 {
+            let what = "Stock-Level finds orders by D_NEXT_O_ID: it cannot be in a mix whose order numbers are drawn \
+                        from a sequence";
+            return Err(RunError::Setting(what.into()));
+        }
         let tables = Tables::create(store, &options)?;
         Ok(Tpcc {
             population: Population::new(scale, options.seed),
@@ -207,17 +280,17 @@ impl<S: Store> Workload<S> for Tpcc<S> {
         self.tables.load(session, &self.population, share, loaded)
     }
 
-    /// A worker at home in one of the warehouses, in turn.
+    /// A worker at home in one of the warehouses.
     fn worker(&self, seat: Seat) -> Result<Worker, RunError> {
-        let Options { scale, mix, .. } = self.options;
+        let Options { scale, mix, items, homes, .. } = self.options;
         // Relaxed: the number is all that is handed out; nothing else is published with it.
         let terminal = self.terminals.fetch_add(1, Ordering::Relaxed) + 1;
         let terminal = u16::try_from(terminal).map_err(|_| {
             RunError::Setting(format!("a TPC-C database can have {} workers in its life", u16::MAX))
         })?;
-        let w_id = (seat.number % usize::from(scale.warehouses)) as u16 + 1;
+        let w_id = homes.of(seat.number, seat.count, scale.warehouses);
         let dice = Dice::from(seat.random);
-        let requests = Requests::draw(scale, mix, self.constants, dice, w_id, seat.requests.max(1));
+        let requests = Requests::draw(scale, mix, items, self.constants, dice, w_id, seat.requests.max(1));
         Ok(Worker::new(terminal, w_id, requests))
     }
 
@@ -225,9 +298,10 @@ impl<S: Store> Workload<S> for Tpcc<S> {
         worker.run_next(&self.tables, &self.options, session)
     }
 
-    /// The standard's twelve conditions, one of STOCK, and what the workers' tallies say.
+    /// The standard's twelve conditions, as far as they can hold, one of STOCK, and what the workers' tallies say.
     fn check(&self, session: &mut S::Session, workers: &mut Vec<Worker>) -> Result<Vec<Condition>, RunError> {
-        let (findings, growth) = check::check(&self.tables, session, self.options.scale)?;
+        let (findings, growth) =
+            check::check(&self.tables, session, self.options.scale, self.options.order_numbers)?;
         let mut conditions: Vec<Condition> =
             findings.iter().map(|finding| Condition::that(finding.holds(), finding.to_string())).collect();
         let tally = Self::total(workers);

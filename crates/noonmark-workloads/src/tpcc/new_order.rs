@@ -5,7 +5,8 @@
 //! reached together ([`Access::MultiGet`]); an order may name one item twice, and then takes from its stock
 //! twice.
 //!
-//! What it reads and changes, by group: WAREHOUSE info (read), DISTRICT orders (read and raised), CUSTOMER info
+//! What it reads and changes, by group: WAREHOUSE info (read), DISTRICT orders (read and raised; only read where the order's
+//! number is drawn from a sequence), CUSTOMER info
 //! (read), STOCK level (changed) and info (read), ITEM (read); ORDER, NEW-ORDER and ORDER-LINE get rows.
 
 use super::Access;
@@ -68,15 +69,22 @@ impl<S: Store> Tables<S> {
         lines: &[Line],
         answer: &mut NewOrderAnswer,
     ) -> TxnResult<S, ()> {
+        let d_id = order.d_id;
+        let drawn = self.order_numbers(w_id, d_id).map(|sequence| session.draw(sequence) as u32);
         session.run(&self.scopes.new_order, |tx| {
-            let d_id = order.d_id;
             answer.duplicate = false;
             answer.w_tax_e4 = self.warehouse_info.need(tx, &w_id)?.tax_e4;
-            self.district_orders.update(tx, &(w_id, d_id), |district| {
-                answer.d_tax_e4 = district.tax_e4;
-                answer.o_id = district.next_o_id;
-                district.next_o_id += 1;
-            })?;
+            match drawn {
+                Some(o_id) => {
+                    answer.d_tax_e4 = self.district_orders.need(tx, &(w_id, d_id))?.tax_e4;
+                    answer.o_id = o_id;
+                }
+                None => self.district_orders.update(tx, &(w_id, d_id), |district| {
+                    answer.d_tax_e4 = district.tax_e4;
+                    answer.o_id = district.next_o_id;
+                    district.next_o_id += 1;
+                })?,
+            }
             let customer = self.customer_info.need(tx, &(w_id, d_id, order.c_id))?;
             answer.discount_e4 = customer.discount_e4;
             answer.last = customer.last;

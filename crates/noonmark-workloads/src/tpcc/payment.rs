@@ -8,10 +8,10 @@
 //! What it reads and changes, by group: WAREHOUSE info (read) and ytd (raised), DISTRICT info (read) and ytd
 //! (raised), CUSTOMER info (read), account (changed) and, by bad credit, data (changed); HISTORY gets a row.
 
-use super::Updates;
 use super::request::{PaymentRequest, Who};
 use super::schema::*;
 use super::tables::Tables;
+use super::{Totals, Updates};
 use crate::store::{Group, Rows, Session, Store, Table, TxnResult};
 
 /// What the terminal shows of a payment.
@@ -39,7 +39,7 @@ impl<S: Store> Tables<S> {
     pub fn run_payment(
         &self,
         session: &mut S::Session,
-        updates: Updates,
+        totals: Totals,
         w_id: u16,
         history: HistoryKey,
         payment: &PaymentRequest,
@@ -49,17 +49,24 @@ impl<S: Store> Tables<S> {
             let PaymentRequest { d_id, c_d_id, c_w_id, who, amount_cents, date_ms } = *payment;
             let warehouse = self.warehouse_info.need(tx, &w_id)?;
             let district = self.district_info.need(tx, &(w_id, d_id))?;
-            match updates {
+            match totals.warehouse {
                 Updates::Plain => {
                     self.warehouse_ytd.update(tx, &w_id, |warehouse| warehouse.ytd_cents += amount_cents)?;
-                    self.district_ytd
-                        .update(tx, &(w_id, d_id), |district| district.ytd_cents += amount_cents)?;
                 }
                 Updates::CommitTime => {
                     self.warehouse_ytd.add(tx, &w_id, |warehouse| &mut warehouse.ytd_cents, amount_cents)?;
+                }
+            }
+            let district_key = (w_id, d_id);
+            match totals.district {
+                Updates::Plain => {
+                    self.district_ytd
+                        .update(tx, &district_key, |district| district.ytd_cents += amount_cents)?;
+                }
+                Updates::CommitTime => {
                     self.district_ytd.add(
                         tx,
-                        &(w_id, d_id),
+                        &district_key,
                         |district| &mut district.ytd_cents,
                         amount_cents,
                     )?;

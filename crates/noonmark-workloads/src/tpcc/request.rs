@@ -8,6 +8,7 @@
 //!
 //! What it does not do: no keying and think times; workers ask again as soon as they have been answered.
 
+use super::Items;
 use super::dice::{Constants, Dice, last_name};
 use super::population::{EPOCH_MS, Scale};
 use super::schema::{DISTRICTS, LINES_MAX};
@@ -177,12 +178,13 @@ impl Requests {
     pub fn draw(
         scale: Scale,
         mix: Mix,
+        items: Items,
         constants: Constants,
         dice: Dice,
         w_id: u16,
         count: usize,
     ) -> Requests {
-        let mut draw = Draw { scale, constants, dice, w_id, lines: Vec::with_capacity(count * 5) };
+        let mut draw = Draw { scale, items, constants, dice, w_id, lines: Vec::with_capacity(count * 5) };
         let mut deck: Vec<Kind> = Vec::new();
         for (kind, cards) in Kind::ALL.into_iter().zip(mix.cards()) {
             deck.extend(std::iter::repeat_n(kind, cards as usize));
@@ -229,6 +231,7 @@ impl Requests {
 /// The state of drawing.
 struct Draw {
     scale: Scale,
+    items: Items,
     constants: Constants,
     dice: Dice,
     w_id: u16,
@@ -281,7 +284,12 @@ impl Draw {
             let i_id = if rolls_back && number == ol_cnt {
                 self.scale.items + 1
             } else {
-                self.dice.non_uniform(8191, self.constants.item, 1, self.scale.items)
+                match self.items {
+                    Items::NonUniform => {
+                        self.dice.non_uniform(8191, self.constants.item, 1, self.scale.items)
+                    }
+                    Items::Uniform => self.dice.uniform(1, self.scale.items),
+                }
             };
             let remote = self.scale.warehouses > 1 && self.dice.percent(1);
             let supply_w_id = if remote { self.remote_warehouse() } else { self.w_id };
@@ -310,7 +318,15 @@ mod tests {
 
     fn draw(warehouses: u16, mix: Mix, seed: u64, worker: u64, count: usize) -> Requests {
         let dice = Dice::at(seed, 0, worker);
-        Requests::draw(Scale::standard(warehouses), mix, Constants::of(seed), dice, 1, count)
+        Requests::draw(
+            Scale::standard(warehouses),
+            mix,
+            Items::NonUniform,
+            Constants::of(seed),
+            dice,
+            1,
+            count,
+        )
     }
 
     fn drawn(warehouses: u16, mix: Mix) -> Requests {

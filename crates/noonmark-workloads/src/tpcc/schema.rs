@@ -81,6 +81,8 @@ pub const LINES_MAX: usize = 15;
 pub enum Split {
     /// None: one timestamp for each row of every table.
     Coarse,
+    /// WAREHOUSE alone: its total has a timestamp of its own.
+    Warehouse,
     /// DISTRICT and CUSTOMER, which the text of [Granularity §3.4] names.
     Paper,
     /// DISTRICT, CUSTOMER and WAREHOUSE.
@@ -89,12 +91,13 @@ pub enum Split {
 
 impl Split {
     /// Every split.
-    pub const ALL: [Split; 3] = [Split::Coarse, Split::Paper, Split::Fine];
+    pub const ALL: [Split; 4] = [Split::Coarse, Split::Warehouse, Split::Paper, Split::Fine];
 
     /// Which tables have how many timestamps a row, in words, for a report.
     pub fn in_words(self) -> &'static str {
         match self {
             Split::Coarse => "one timestamp a row",
+            Split::Warehouse => "warehouse 2, other rows 1",
             Split::Paper => "district 3, customer 3, other rows 1",
             Split::Fine => "warehouse 2, district 3, customer 3, other rows 1",
         }
@@ -105,6 +108,7 @@ impl std::fmt::Display for Split {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Split::Coarse => "coarse",
+            Split::Warehouse => "warehouse",
             Split::Paper => "paper",
             Split::Fine => "fine",
         })

@@ -14,12 +14,14 @@
 //! [`population`](super::population).
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use super::Options;
 use super::population::{Population, Scale, district_ids};
 use super::schema::*;
+use super::{Options, OrderNumbers};
 use crate::store::{
-    Failure, Granularity, Index, IndexKind, Scan, Scope, Session, Store, Table, TableSpec, TxnResult,
+    Failure, Granularity, Index, IndexKind, Scan, Scope, Sequence, Session, Store, Table, TableSpec,
+    TxnResult,
 };
 use crate::workload::{RunError, Share};
 
@@ -81,6 +83,8 @@ pub struct Tables<S: Store> {
     pub stock_level: S::Group<StockKey, Stock, 0>,
     /// What is only read of it.
     pub stock_info: S::Group<StockKey, Stock, 1>,
+    /// Where order numbers are drawn from, district by district, if not from the districts' rows.
+    order_numbers: Option<Arc<[Sequence]>>,
     /// What each of the transactions touches.
     pub(super) scopes: Scopes<S>,
 }
@@ -112,6 +116,7 @@ impl<S: Store> Tables<S> {
         let ordered = |name: &str, rows| spec(name, IndexKind::Ordered, Granularity::Coarse, rows);
         let (of_warehouse, of_others) = match options.split {
             Split::Coarse => (Granularity::Coarse, Granularity::Coarse),
+            Split::Warehouse => (Granularity::Fine, Granularity::Coarse),
             Split::Paper => (Granularity::Coarse, Granularity::Fine),
             Split::Fine => (Granularity::Fine, Granularity::Fine),
         };
@@ -166,7 +171,10 @@ impl<S: Store> Tables<S> {
                 .writes(&item)
                 .writes(&stock),
         };
+        let first = u64::from(options.scale.customers) + 1;
+        let sequences = || (0..districts).map(|district| Sequence::new(district, first)).collect();
         Ok(Tables {
+            order_numbers: (options.order_numbers == OrderNumbers::Sequence).then(sequences),
             warehouse_info: store.group(&warehouse),
             warehouse_ytd: store.group(&warehouse),
             district_info: store.group(&district),
@@ -192,6 +200,12 @@ impl<S: Store> Tables<S> {
             stock,
             scopes,
         })
+    }
+
+    /// Where the numbers of a district's orders are drawn from, if not from its row.
+    pub(super) fn order_numbers(&self, w_id: u16, d_id: u8) -> Option<&Sequence> {
+        let district = (usize::from(w_id) - 1) * usize::from(DISTRICTS) + usize::from(d_id) - 1;
+        self.order_numbers.as_ref().and_then(|sequences| sequences.get(district))
     }
 
     /// The customer whom a last name means: of those of the district who bear it, in the order of their first

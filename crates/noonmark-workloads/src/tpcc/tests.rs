@@ -148,7 +148,8 @@ fn the_population_is_whole_and_consistent<S: Store>(store: &S) {
 
 /// The first New-Order of a mix that does, or does not, roll itself back, with its lines.
 fn an_order(rolls_back: bool) -> (NewOrderRequest, Vec<Line>) {
-    let requests = Requests::draw(SMALL, Mix::Half, Constants::of(1), Dice::at(1, 1, 1), 1, 10_000);
+    let requests =
+        Requests::draw(SMALL, Mix::Half, Items::NonUniform, Constants::of(1), Dice::at(1, 1, 1), 1, 10_000);
     let order = requests.iter().find_map(|request| match request {
         Request::NewOrder(order) => {
             let lines = requests.lines(order);
@@ -241,7 +242,7 @@ fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
         };
         let before = read(&ready, &tables.customer_account, (2, 4, bad)).expect("a customer");
         let w_before = read(&ready, &tables.warehouse_ytd, 1).expect("a warehouse").ytd_cents;
-        let run = tables.run_payment(&mut session, updates, 1, (9, number), &payment, &mut Vec::new());
+        let run = tables.run_payment(&mut session, updates.into(), 1, (9, number), &payment, &mut Vec::new());
         let Ok(answer) = run else { panic!("{updates:?}") };
         let after = read(&ready, &tables.customer_account, (2, 4, bad)).expect("a customer");
         assert_eq!(after.balance_cents, before.balance_cents - 123_45);
@@ -268,7 +269,7 @@ fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
         amount_cents: 1,
         date_ms: 1,
     };
-    let run = tables.run_payment(&mut session, Updates::Plain, 1, (9, 0), &payment, &mut Vec::new());
+    let run = tables.run_payment(&mut session, Updates::Plain.into(), 1, (9, 0), &payment, &mut Vec::new());
     assert!(run.is_ok_and(|answer| answer.duplicate));
 }
 
@@ -389,7 +390,7 @@ fn tpcc_2_8_stock_level_counts_each_item_of_the_last_twenty_orders_once<S: Store
 /// Runs some thousand transactions on two threads, and holds the database to every condition and to the tallies.
 fn a_mixed_run_stays_consistent<S: Store>(store: &S, options: Options) {
     const EACH: u64 = 1500;
-    let cards = options.mix.cards();
+    let (cards, numbers) = (options.mix.cards(), options.order_numbers);
     let ready = loaded(store, options);
     let workers: Vec<Worker> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..2)
@@ -431,7 +432,11 @@ fn a_mixed_run_stays_consistent<S: Store>(store: &S, options: Options) {
     });
     let tally = Tpcc::<S>::total(&workers);
     let orders = tally.committed[Kind::NewOrder as usize];
-    assert_eq!(entered, orders, "each committed New-Order has drawn one number");
+    let entered_due = if numbers == OrderNumbers::Column { orders } else { 0 };
+    assert_eq!(
+        entered, entered_due,
+        "each committed New-Order has drawn one number, from the district or not"
+    );
     assert_eq!(open, 180 + orders - tally.delivered);
     assert_eq!(tally.delivered + tally.skipped, 10 * tally.committed[Kind::Delivery as usize]);
     assert_eq!(tally.committed.iter().sum::<u64>() + tally.rolled_back, 2 * EACH);
@@ -524,7 +529,9 @@ fn tpcc_3_3_2_each_condition_fails_where_it_is_violated<S: Store>(make: impl Fn(
         let scale = Scale { items: 100, ..SMALL };
         let ready = loaded(&make(), Options { scale, ..ordered() });
         change(&ready, |tx| corrupt(&ready.tpcc.tables, tx));
-        let (findings, _) = check::check(&ready.tpcc.tables, &mut ready.session(), scale).expect("checks");
+        let (findings, _) =
+            check::check(&ready.tpcc.tables, &mut ready.session(), scale, OrderNumbers::Column)
+                .expect("checks");
         let violated: Vec<_> = findings.iter().filter(|finding| !finding.holds()).collect();
         assert!(violated.iter().any(|finding| finding.number == number), "{what}: {violated:?}");
         let told = ready.check(Vec::new());
@@ -597,9 +604,24 @@ macro_rules! suite {
                     (Mix::Half, Split::Coarse, Updates::Plain, Access::MultiGet, IndexKind::Hash),
                 ];
                 for (mix, split, updates, access, points) in variants {
-                    let options = Options { mix, split, updates, access, points, ..options() };
+                    let options = Options { mix, split, totals: updates.into(), access, points, ..options() };
                     a_mixed_run_stays_consistent(&$make, options);
                 }
+            }
+
+            /// As [Granularity §3] has it: numbers from a sequence, the warehouse's total added at commit.
+            #[test]
+            fn runs_with_numbers_from_a_sequence() {
+                let options = Options {
+                    mix: Mix::Granularity,
+                    split: Split::Warehouse,
+                    totals: Totals { warehouse: Updates::CommitTime, district: Updates::Plain },
+                    order_numbers: OrderNumbers::Sequence,
+                    items: Items::Uniform,
+                    homes: Homes::Blocks,
+                    ..options()
+                };
+                a_mixed_run_stays_consistent(&$make, options);
             }
         }
     };

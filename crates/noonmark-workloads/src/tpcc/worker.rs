@@ -103,7 +103,7 @@ impl Worker {
                 let history = (self.terminal, self.history_next);
                 self.history_next = self.history_next.wrapping_add(1);
                 let found = &mut self.found;
-                let run = tables.run_payment(session, options.updates, w_id, history, payment, found);
+                let run = tables.run_payment(session, options.totals, w_id, history, payment, found);
                 run.map(|answer| black_box(answer).duplicate)
             }
             Request::OrderStatus { d_id, who } => {

@@ -69,6 +69,8 @@ pub struct TransactionsSpec {
     pub distinct: bool,
     /// Which operations are writes.
     pub mix: Mix,
+    /// Whether a transaction goes through its keys upwards, instead of as they were drawn.
+    pub ascending: bool,
     /// Whether reads and writes are handed over together.
     pub multi_get: bool,
 }
@@ -82,6 +84,7 @@ impl TransactionsSpec {
             keys: Keys::Zipfian { theta: 0.9 },
             distinct: false,
             mix: Mix::EachReads { share: 0.5 },
+            ascending: false,
             multi_get: false,
         }
     }
@@ -99,6 +102,7 @@ impl TransactionsSpec {
             keys: Keys::Contention { transactions_percent: 50.0, rows_percent: 50.0 },
             distinct: true,
             mix: Mix::Whole { read_only_share: 0.5, writes: 2 },
+            ascending: false,
             multi_get: false,
         }
     }
@@ -108,6 +112,9 @@ impl TransactionsSpec {
         let wrong = |what: String| Err(RunError::Setting(what));
         if self.rows == 0 {
             return wrong("there must be at least one row".into());
+        }
+        if self.ascending && self.multi_get {
+            return wrong("multi-get has an order of its own: keys cannot be ascending besides".into());
         }
         if self.operations == 0 || self.operations > 4096 {
             return wrong(format!("a transaction has 1 to 4096 operations, not {}", self.operations));
@@ -552,6 +559,9 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
             let mut all = Vec::with_capacity(seat.requests * spec.operations);
             for _ in 0..seat.requests {
                 self.draw(&mut chooser, scattered, &mut random, &mut ops);
+                if spec.ascending {
+                    ops.sort_by_key(|op| op.key);
+                }
                 all.extend_from_slice(&ops);
             }
             let ring = Ring::from_items(all, spec.operations).ok_or_else(empty)?;

@@ -1,0 +1,252 @@
+//! `noonmark repro`: the papers' experiments on virtual cores, beside what the papers say.
+//!
+//! Each run is a function of its settings and the seed, so runs beside each other on several threads come out as they would one after
+//! another. Results that are there are never thrown away: when a run fails, what the others came to is still shown, and
+//! the exit status tells of the failure.
+//!
+//! What it does not do: measure. The time that it takes is nobody's figure.
+
+use crate::args::Repro;
+use crate::error::Failure;
+use crate::{bench, machine, output};
+use indicatif::{ProgressBar, ProgressStyle};
+use noonmark_sim::repro::{self, Cell, Experiment, Plan, Size, Workload};
+use noonmark_workloads::driver::memory;
+use noonmark_workloads::report::{
+    self, Reproduction, RunReport, latency, rate, reproductions_json, reproductions_page, reproductions_text,
+};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Numbers of cores unless told otherwise: those that Granularity's text names, and some below them.
+const CORES: [usize; 6] = [1, 8, 32, 64, 96, 128];
+const QUICK_CORES: [usize; 4] = [1, 8, 64, 128];
+
+/// The command.
+pub fn run(args: &Repro) -> Result<(), Failure> {
+    if args.list {
+        return list();
+    }
+    let plan = planned(args)?;
+    for file in [&args.html, &args.json].into_iter().flatten() {
+        output::can_write(file)?;
+    }
+    let cells = plan.cells();
+    let (runs, failure) = perform(&plan, &cells);
+    let whole = |e: io::Error| Failure::run(format!("cannot make the results into text: {e}"));
+    if !runs.is_empty() {
+        let all: Vec<Reproduction> =
+            plan.experiments.iter().map(|experiment| repro::conclude(&plan, experiment, &runs)).collect();
+        output::print(&reproductions_text(&all, output::columns()))?;
+        if let Some(file) = &args.json {
+            output::write(file, &reproductions_json(&all).map_err(whole)?)?;
+        }
+        if let Some(file) = &args.html {
+            output::write(file, &reproductions_page(&all, &bench::command_line()).map_err(whole)?)?;
+        }
+        for (what, file) in [("page", &args.html), ("results", &args.json)] {
+            if let Some(file) = file {
+                let _ = writeln!(io::stderr(), "{what}: {}", file.display());
+            }
+        }
+    }
+    match failure {
+        Some(failure) => Err(failure),
+        None => judge(&runs),
+    }
+}
+
+fn list() -> Result<(), Failure> {
+    let mut text = String::new();
+    for experiment in repro::ALL {
+        let Experiment { name, figure, title, claims, alternatives, .. } = experiment;
+        text.push_str(&format!(
+            "{name:<20}  {figure}\n{:22}{title}\n{:22}{} statements of the paper, {} choices to change\n",
+            "",
+            "",
+            claims.len(),
+            alternatives.len()
+        ));
+    }
+    output::print(&text)
+}
+
+/// What the command line asks for.
+fn planned(args: &Repro) -> Result<Plan, Failure> {
+    let mut experiments: Vec<&'static Experiment> = Vec::new();
+    let names: Vec<&str> = match args.all {
+        true => repro::ALL.iter().map(|experiment| experiment.name).collect(),
+        false => args.names.iter().map(String::as_str).collect(),
+    };
+    for name in names {
+        let known = || repro::ALL.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ");
+        let found = repro::named(name).ok_or_else(|| {
+            Failure::usage(format!("there is no experiment '{name}': choose among {}", known()))
+        })?;
+        if !experiments.iter().any(|known| known.name == found.name) {
+            experiments.push(found);
+        }
+    }
+    if experiments.is_empty() {
+        return Err(Failure::usage("name an experiment, or take --all; --list shows what there is"));
+    }
+    let mut cores: Vec<usize> = args.cores.iter().map(|&count| usize::from(count)).collect();
+    if cores.is_empty() {
+        cores = if args.quick { QUICK_CORES.to_vec() } else { CORES.to_vec() };
+    }
+    cores.sort_unstable();
+    cores.dedup();
+    let size = if args.quick { Size::QUICK } else { Size::FULL };
+    Ok(Plan { experiments, cores, size, seed: args.seed, ablates: !args.no_ablation })
+}
+
+/// As many runs beside each other as there are cores, and memory for.
+fn at_once(plan: &Plan, cells: &[Cell]) -> usize {
+    let bytes = cells.iter().map(|cell| plan.size.bytes(&cell.variant.workload)).max().unwrap_or(0);
+    // Twice of what the rows take, for what is not rows.
+    let fit = memory::available_bytes().map_or(1, |available| available / (2 * bytes.max(1)));
+    machine::cores().min(usize::try_from(fit).unwrap_or(usize::MAX)).clamp(1, cells.len().max(1))
+}
+
+/// Runs them all, up to the first that fails.
+fn perform(plan: &Plan, cells: &[Cell]) -> (Vec<(Cell, RunReport)>, Option<Failure>) {
+    let display = Display::new(cells);
+    let state: Mutex<State> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..at_once(plan, cells) {
+            scope.spawn(|| {
+                while let Some(at) = next(&state, cells.len()) {
+                    let began = Instant::now();
+                    let run = repro::run(&cells[at], &plan.size, plan.seed);
+                    let mut state = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                    match run {
+                        Ok(report) => {
+                            display.done(&cells[at], &report, state.done.len() + 1, began.elapsed());
+                            state.done.insert(at, report);
+                        }
+                        Err(error) => {
+                            let failed = format!("{}: {error}", in_words(&cells[at]));
+                            state.failure.get_or_insert(Failure::run(failed));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    display.bar.finish_and_clear();
+    let state = state.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    (state.done.into_iter().map(|(at, report)| (cells[at].clone(), report)).collect(), state.failure)
+}
+
+/// How far the runs have got.
+#[derive(Default)]
+struct State {
+    begun: usize,
+    done: BTreeMap<usize, RunReport>,
+    failure: Option<Failure>,
+}
+
+/// Which run is next, unless all have begun, or one has failed.
+fn next(state: &Mutex<State>, runs: usize) -> Option<usize> {
+    let mut state = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let at = state.begun;
+    (at < runs && state.failure.is_none()).then(|| {
+        state.begun += 1;
+        at
+    })
+}
+
+fn in_words(cell: &Cell) -> String {
+    let workload = match cell.variant.workload {
+        Workload::Ycsb { .. } => "YCSB",
+        Workload::Tpcc { .. } => "TPC-C",
+    };
+    let groups = format!("{:?}", cell.granularity).to_lowercase();
+    let cores = if cell.cores == 1 { "1 core".into() } else { format!("{} cores", cell.cores) };
+    format!("{workload} {groups} {}, {cores}", cell.protocol.name())
+}
+
+/// A bar on a terminal, a line for each run elsewhere.
+struct Display {
+    bar: ProgressBar,
+    runs: usize,
+    is_terminal: bool,
+}
+
+impl Display {
+    fn new(cells: &[Cell]) -> Display {
+        let is_terminal =
+            io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let template =
+            "{bar:30} {pos} of {len} runs, {elapsed_precise} so far, about {eta_precise} left  {wide_msg}";
+        let style = ProgressStyle::with_template(template);
+        let bar = if is_terminal { ProgressBar::new(cells.len() as u64) } else { ProgressBar::hidden() };
+        let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Display { bar, runs: cells.len(), is_terminal }
+    }
+
+    fn done(&self, cell: &Cell, report: &RunReport, done: usize, took: Duration) {
+        let words = format!(
+            "{}: {} tx/s, {} aborted, p99 {}",
+            in_words(cell),
+            rate(report.committed_per_s),
+            report::share(report.abort_share()),
+            latency(report.latency_us.p99)
+        );
+        self.bar.inc(1);
+        if self.is_terminal {
+            self.bar.set_message(words);
+        } else {
+            // A reader that has gone away is no reason to stop.
+            let _ = writeln!(io::stderr(), "[{done}/{}] {words} ({:.1} s)", self.runs, took.as_secs_f64());
+        }
+    }
+}
+
+/// A failure if a run's result was wrong. That a paper says otherwise is none.
+fn judge(runs: &[(Cell, RunReport)]) -> Result<(), Failure> {
+    match runs.iter().find(|(_, report)| report.consistent == Some(false)) {
+        Some((cell, report)) => {
+            let why = report.consistency.first().map_or("a consistency condition failed", String::as_str);
+            Err(Failure::run(format!("inconsistent result of {}: {why}", in_words(cell))))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn plan_of(line: &str) -> Result<Plan, Failure> {
+        match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
+            Some(Command::Repro(args)) => planned(&args),
+            _ => panic!("not a reproduction"),
+        }
+    }
+
+    #[test]
+    fn runs_that_two_figures_share_are_made_once() {
+        let runs = |line: &str| plan_of(line).unwrap().cells().len();
+        assert_eq!(runs("noonmark repro granularity-fig3a --cores 1,8 --no-ablation"), 10);
+        assert_eq!(runs("noonmark repro granularity-fig3b --cores 8,1,8 --no-ablation"), 20);
+        assert_eq!(runs("noonmark repro granularity-fig3a granularity-fig3b --cores 1,8 --no-ablation"), 20);
+        assert!(runs("noonmark repro --all --quick") > 80);
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for_is_refused() {
+        let refused = |line: &str| {
+            let failure = plan_of(line).unwrap_err();
+            assert_eq!(failure.status(), 2);
+            failure.to_string()
+        };
+        assert!(refused("noonmark repro").contains("--list"));
+        assert!(refused("noonmark repro granularity-fig9").contains("granularity-fig2a"));
+    }
+}

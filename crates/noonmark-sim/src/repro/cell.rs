@@ -1,0 +1,240 @@
+//! One run: a workload with all its choices, one protocol, one granularity, so many cores.
+
+use super::{Variant, WarehouseTotal, Workload};
+use crate::experiment::{self, ExperimentError, Measured};
+use crate::{Machine, Picoseconds, VirtualCores};
+use noonmark::{Database, Policy, Protocol};
+use noonmark_workloads::engine::EngineStore;
+use noonmark_workloads::report::{LIMIT, Latency, Lines, RunReport};
+use noonmark_workloads::store::{Granularity, IndexKind, StoreError};
+use noonmark_workloads::tpcc::population::Scale;
+use noonmark_workloads::tpcc::request::Mix;
+use noonmark_workloads::tpcc::schema::Split;
+use noonmark_workloads::tpcc::{Access, Options, OrderNumbers, Totals, Tpcc, Updates};
+use noonmark_workloads::workload::RunError;
+use noonmark_workloads::ycsb::{EvenOddRows, TransactionWorkload, TransactionsSpec};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The machine of [Granularity §4.1].
+pub(super) const MACHINE: Machine = Machine::GRANULARITY;
+/// [Granularity §4.3].
+const WAREHOUSES: u16 = 8;
+/// What is given up as getting nowhere: some hundred times what a run takes.
+const STEPS_MAX: u64 = 20_000_000_000;
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The workload, with its choices.
+    pub variant: Variant,
+    /// The protocol of all its tables.
+    pub protocol: Protocol,
+    /// What a timestamp covers.
+    pub granularity: Granularity,
+    /// Workers, each on a core of its own.
+    pub cores: usize,
+}
+
+/// How large runs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Rows of YCSB.
+    pub rows: u64,
+    /// Customers in a district of TPC-C.
+    pub customers: u32,
+    /// Items of TPC-C.
+    pub items: u32,
+    /// Virtual time before measuring.
+    pub warm_up_ps: Picoseconds,
+    /// Virtual time that is measured.
+    pub measured_ps: Picoseconds,
+}
+
+impl Size {
+    /// As large as in the paper; for four virtual milliseconds, in which 128 cores commit some thousands to some ten thousands.
+    pub const FULL: Size = Size {
+        rows: 10_000_000,
+        customers: 3_000,
+        items: 100_000,
+        warm_up_ps: 1_000_000_000,
+        measured_ps: 4_000_000_000,
+    };
+
+    /// Smaller tables, and so more contention; for one virtual millisecond.
+    pub const QUICK: Size = Size {
+        rows: 100_000,
+        customers: 300,
+        items: 10_000,
+        warm_up_ps: 200_000_000,
+        measured_ps: 1_000_000_000,
+    };
+
+    /// In words, as far as it concerns a workload.
+    pub fn in_words(&self, workload: &Workload) -> String {
+        let ms = |ps: Picoseconds| ps as f64 / 1e9;
+        let data = match workload {
+            Workload::Ycsb { .. } => format!("{} rows", self.rows),
+            Workload::Tpcc { .. } => format!(
+                "{WAREHOUSES} warehouses of {} customers a district and {} items",
+                self.customers, self.items
+            ),
+        };
+        let (measured, before) = (ms(self.measured_ps), ms(self.warm_up_ps));
+        format!("{data}; {measured} ms of virtual time, after {before} ms of warming up")
+    }
+
+    /// About how many bytes a run takes.
+    pub fn bytes(&self, workload: &Workload) -> u64 {
+        match workload {
+            Workload::Ycsb { .. } => self.rows.saturating_mul(180),
+            Workload::Tpcc { .. } => self.scale().bytes_about(),
+        }
+    }
+
+    fn scale(&self) -> Scale {
+        Scale { warehouses: WAREHOUSES, customers: self.customers, items: self.items }
+    }
+}
+
+/// Runs it. What comes out is a function of the arguments.
+///
+/// # Errors
+/// [`ExperimentError`]; above all if there is not the memory, or if there are more workers than the machine has cores.
+pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
+    let Variant { workload, busy_turns, backs_off, placement } = &cell.variant;
+    let cores = VirtualCores::new(MACHINE, seed).placed(*placement);
+    let builder =
+        Database::builder().host(cores.clone()).max_sessions(cell.cores + 1).busy_turns_max(*busy_turns);
+    let db = builder.build().map_err(|error| {
+        let reason = error.to_string();
+        ExperimentError::Run(RunError::Store(StoreError::Session { reason }))
+    })?;
+    let default = Policy::default();
+    // The papers' programs have no escape: whoever loses goes on. When the run has long been over it is to end all the same.
+    let run_ps = size.warm_up_ps.saturating_add(size.measured_ps);
+    let policy = Policy {
+        escape_after: None,
+        deadline: Some(Duration::from_nanos(run_ps.saturating_mul(2) / 1_000)),
+        backoff_min: if *backs_off { default.backoff_min } else { Duration::ZERO },
+        backoff_max: if *backs_off { default.backoff_max } else { Duration::ZERO },
+        ..default
+    };
+    let store = EngineStore::of(db, &[cell.protocol]).policy(policy);
+    let plan = experiment::Plan {
+        workers: cell.cores,
+        warm_up_ps: size.warm_up_ps,
+        measured_ps: size.measured_ps,
+        steps_max: STEPS_MAX,
+        seed,
+        requests: 1024,
+    };
+    let (measured, name, mut parameters) = match workload {
+        Workload::Ycsb { ascending } => {
+            let spec = TransactionsSpec {
+                rows: size.rows,
+                distinct: *ascending,
+                ascending: *ascending,
+                ..TransactionsSpec::granularity()
+            };
+            let (index, groups) = (IndexKind::Hash, cell.granularity);
+            let workload = TransactionWorkload::<_, EvenOddRows<_>>::new(&store, spec, index, groups, seed)?;
+            let parameters = BTreeMap::from([("rows".to_owned(), size.rows.to_string())]);
+            (experiment::run(&cores, &store, &workload, &plan)?, "ycsb", parameters)
+        }
+        Workload::Tpcc { warehouse_total, adds_district_total, order_numbers, items, homes } => {
+            let updates = |at_commit| if at_commit { Updates::CommitTime } else { Updates::Plain };
+            let options = Options {
+                scale: size.scale(),
+                seed,
+                mix: Mix::Granularity,
+                split: match (*warehouse_total == WarehouseTotal::Plain, cell.granularity) {
+                    (true, Granularity::Coarse) => Split::Coarse,
+                    (true, Granularity::Fine) => Split::Paper,
+                    (false, Granularity::Coarse) => Split::Warehouse,
+                    (false, Granularity::Fine) => Split::Fine,
+                },
+                totals: Totals {
+                    warehouse: updates(*warehouse_total == WarehouseTotal::CommitTime),
+                    district: updates(*adds_district_total),
+                },
+                order_numbers: *order_numbers,
+                items: *items,
+                homes: *homes,
+                access: Access::OneByOne,
+                points: IndexKind::Hash,
+            };
+            let workload = Tpcc::create(&store, options)?;
+            let mut parameters = workload.parameters();
+            if *order_numbers == OrderNumbers::Sequence {
+                parameters.insert("order numbers".to_owned(), "from a sequence".to_owned());
+            }
+            (experiment::run(&cores, &store, &workload, &plan)?, "tpcc", parameters)
+        }
+    };
+    parameters.insert("seed".to_owned(), seed.to_string());
+    parameters.extend(cell.variant.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)));
+    if let Some(limit) = measured.limit {
+        parameters.insert(LIMIT.to_owned(), format!("{limit:?}").to_lowercase());
+    }
+    Ok(report(cell, name, parameters, measured))
+}
+
+fn report(
+    cell: &Cell,
+    workload: &str,
+    parameters: BTreeMap<String, String>,
+    measured: Measured,
+) -> RunReport {
+    // The least that so many of them took at most.
+    let quantile_us = |quantile: f64| {
+        let rank = (quantile * measured.latencies_ns.len() as f64).ceil() as usize;
+        measured.latencies_ns.get(rank.saturating_sub(1)).map_or(0.0, |&ns| f64::from(ns) / 1e3)
+    };
+    let lines = measured.lines;
+    RunReport {
+        workload: workload.into(),
+        preset: "granularity".into(),
+        protocol: cell.protocol.name().into(),
+        groups: super::claim::name_of(cell.granularity).into(),
+        index: if workload == "ycsb" { "hash" } else { "hash and ordered" }.into(),
+        updates: "plain".into(),
+        access: "one-by-one".into(),
+        threads: cell.cores,
+        seconds: measured.seconds,
+        committed: measured.committed,
+        committed_per_s: measured.per_s(),
+        user_rollbacks: measured.user_rollbacks,
+        retries_per_commit: if measured.committed == 0 {
+            0.0
+        } else {
+            measured.aborted as f64 / measured.committed as f64
+        },
+        latency_us: Latency {
+            p50: quantile_us(0.5),
+            p99: quantile_us(0.99),
+            p999: quantile_us(0.999),
+            max: quantile_us(1.0),
+        },
+        attempts_max: measured.attempts_max,
+        consistent: (!measured.conditions.is_empty())
+            .then(|| measured.conditions.iter().all(|condition| condition.holds)),
+        consistency: measured
+            .conditions
+            .iter()
+            .filter(|condition| !condition.holds)
+            .map(|condition| condition.words.clone())
+            .collect(),
+        aborts: measured.conflicts.rules,
+        hottest: measured.conflicts.hottest.into_iter().take(8).collect(),
+        parameters,
+        lines: Some(Lines {
+            hits: lines.hits,
+            near: lines.near,
+            far: lines.far,
+            memory: lines.memory,
+            queued_us: lines.queued_ps as f64 / 1e6,
+        }),
+        ..RunReport::default()
+    }
+}

@@ -1,0 +1,313 @@
+//! The papers' experiments, on virtual cores: what is run, and what the papers say of it.
+//!
+//! An [`Experiment`] is data: the workload with every choice that its paper leaves open ([`Variant`]), what the paper's
+//! text says came out ([`Claim`]), and which choices are changed, one at a time, to see what hangs on them ([`Alternative`]).
+//! [`Plan::cells`] are the runs that some experiments take, each once; [`run`] is one of them; and [`conclude`] puts the
+//! paper's words beside what has come out.
+//!
+//! **Nothing is tuned to agree.** Variants were written down before any figure was looked at: they are what the paper's text says,
+//! and where it says nothing, what the program that its authors published does; the machine's constants are in
+//! [`machine`](crate::machine), older still. What does not come out is reported like what does.
+//!
+//! Read [`granularity`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
+//!
+//! What it does not do: it prints nothing, and measures no real time.
+
+mod cell;
+mod claim;
+pub mod granularity;
+
+pub use cell::{Cell, Size, run};
+pub use claim::{At, Claim, Test};
+
+use crate::Placement;
+use noonmark::Protocol;
+use noonmark_workloads::report::{Change, Reproduction, RunReport};
+use noonmark_workloads::store::Granularity;
+use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
+
+/// All experiments, in the order of their figures.
+pub const ALL: &[Experiment] = granularity::ALL;
+
+/// An experiment of a paper: one figure, or one half of it.
+#[derive(Debug)]
+pub struct Experiment {
+    /// What it is called on a command line.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Where it is shown.
+    pub figure: &'static str,
+    /// What is run, with what the paper leaves open.
+    pub variant: Variant,
+    /// What a timestamp covers in it.
+    pub granularity: Granularity,
+    /// Whether the other granularity is run too, because the paper's text compares the two.
+    pub compares: bool,
+    /// The protocols in it.
+    pub protocols: &'static [Protocol],
+    /// What the paper's text says of it.
+    pub claims: &'static [Claim],
+    /// What is changed, one at a time.
+    pub alternatives: &'static [Alternative],
+}
+
+/// A workload, and what its paper leaves open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// The workload.
+    pub workload: Workload,
+    /// How often an attempt looks again that finds another in the midst of its commit.
+    pub busy_turns: u32,
+    /// Whether whoever has failed pauses for a random time before the next attempt.
+    pub backs_off: bool,
+    /// On which cores workers run.
+    pub placement: Placement,
+}
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// [Granularity §3.3]'s form of YCSB.
+    Ycsb {
+        /// Whether a transaction's keys are all different, and gone through upwards.
+        ascending: bool,
+    },
+    /// New-Order, Payment and Order-Status [Granularity §3.3].
+    Tpcc {
+        /// `W_YTD`.
+        warehouse_total: WarehouseTotal,
+        /// Whether `D_YTD` is added to at commit, without having been read.
+        adds_district_total: bool,
+        /// Where order numbers come from.
+        order_numbers: OrderNumbers,
+        /// Which items are ordered.
+        items: Items,
+        /// Which warehouses workers are at home in.
+        homes: Homes,
+    },
+}
+
+/// What `W_YTD` is, be timestamps coarse or fine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarehouseTotal {
+    /// A column of its row, under the row's timestamp: read, changed and written.
+    Plain,
+    /// The same, under a timestamp of its own.
+    Split,
+    /// Under a timestamp of its own, and added to at commit, without having been read.
+    CommitTime,
+}
+
+/// One choice made otherwise.
+#[derive(Debug)]
+pub struct Alternative {
+    /// In words.
+    pub words: &'static str,
+    /// Makes it.
+    pub change: fn(&mut Variant),
+}
+
+impl Variant {
+    /// What the paper leaves open, and what is chosen here.
+    pub fn in_words(&self) -> Vec<(&'static str, String)> {
+        let mut words: Vec<(&'static str, String)> = Vec::new();
+        match &self.workload {
+            Workload::Ycsb { ascending } => {
+                words.push((
+                    "a transaction's keys",
+                    match ascending {
+                        false => "as they are drawn".into(),
+                        true => "all different, upwards".into(),
+                    },
+                ));
+            }
+            Workload::Tpcc { warehouse_total, adds_district_total, order_numbers, items, homes } => {
+                words.push((
+                    "the warehouse's total",
+                    match warehouse_total {
+                        WarehouseTotal::Plain => "read, changed and written under the row's timestamp".into(),
+                        WarehouseTotal::Split => {
+                            "read, changed and written under a timestamp of its own".into()
+                        }
+                        WarehouseTotal::CommitTime => {
+                            "added to at commit, under a timestamp of its own".into()
+                        }
+                    },
+                ));
+                words.push((
+                    "the district's total",
+                    match adds_district_total {
+                        false => "read, changed and written".into(),
+                        true => "added to at commit".into(),
+                    },
+                ));
+                words.push((
+                    "order numbers",
+                    match order_numbers {
+                        OrderNumbers::Column => "read and raised in the district's row".into(),
+                        OrderNumbers::Sequence => "drawn from a counter outside of the transaction".into(),
+                    },
+                ));
+                words.push((
+                    "items",
+                    match items {
+                        Items::NonUniform => "by NURand, as in the standard".into(),
+                        Items::Uniform => "uniform".into(),
+                    },
+                ));
+                words.push((
+                    "warehouses",
+                    match (homes, self.placement) {
+                        (Homes::Blocks, Placement::Filled) => "each the home of neighbouring cores".into(),
+                        (Homes::InTurn, Placement::Filled) => {
+                            "each the home of cores on all sockets in use".into()
+                        }
+                        (Homes::InTurn, Placement::Spread) => "each pinned to a socket".into(),
+                        (Homes::Blocks, Placement::Spread) => "each the home of cores on all sockets".into(),
+                    },
+                ));
+            }
+        }
+        words.push(("looks at what is being committed", format!("{} before giving up", self.busy_turns)));
+        words.push((
+            "after a conflict",
+            match self.backs_off {
+                false => "run again at once".into(),
+                true => {
+                    "run again after a random pause of up to 0.5 µs, doubled each time up to 50 µs".into()
+                }
+            },
+        ));
+        words.push((
+            "cores",
+            match self.placement {
+                Placement::Filled => "socket after socket".into(),
+                Placement::Spread => "of all sockets in turn".into(),
+            },
+        ));
+        words
+    }
+}
+
+/// Some experiments, and how they are to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Which.
+    pub experiments: Vec<&'static Experiment>,
+    /// On how many cores, ascending.
+    pub cores: Vec<usize>,
+    /// How large.
+    pub size: Size,
+    /// Where all random numbers come from.
+    pub seed: u64,
+    /// Whether choices are changed, too.
+    pub ablates: bool,
+}
+
+/// The protocols that ablations are run with: the two that the paper is about.
+const ABLATED: [Protocol; 2] = [Protocol::Occ, Protocol::TicToc];
+const BOTH: [Granularity; 2] = [Granularity::Coarse, Granularity::Fine];
+
+impl Plan {
+    /// The runs that these experiments take, each once. The greatest first of each experiment, so that
+    /// those that run beside each other end together.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut add = |cell: Cell| {
+            if !cells.contains(&cell) {
+                cells.push(cell);
+            }
+        };
+        for &experiment in &self.experiments {
+            for &cores in self.cores.iter().rev() {
+                for granularity in experiment.granularities() {
+                    for &protocol in experiment.protocols {
+                        let variant = experiment.variant.clone();
+                        add(Cell { variant, protocol, granularity, cores });
+                    }
+                }
+            }
+            for (_, cell) in self.ablation(experiment) {
+                add(cell);
+            }
+        }
+        cells
+    }
+
+    /// The runs in which one choice is changed, by alternative; those of the variant as it is come first.
+    fn ablation(&self, experiment: &'static Experiment) -> Vec<(&'static str, Cell)> {
+        let Some(&cores) = self.cores.last().filter(|_| self.ablates) else { return Vec::new() };
+        let as_it_is = ("as above", experiment.variant.clone());
+        let changed = experiment.alternatives.iter().map(|alternative| {
+            let mut variant = experiment.variant.clone();
+            (alternative.change)(&mut variant);
+            (alternative.words, variant)
+        });
+        let mut cells = Vec::new();
+        for (words, variant) in std::iter::once(as_it_is).chain(changed) {
+            for protocol in ABLATED {
+                for granularity in BOTH {
+                    cells.push((words, Cell { variant: variant.clone(), protocol, granularity, cores }));
+                }
+            }
+        }
+        cells
+    }
+}
+
+impl Experiment {
+    /// The granularities that are run: that of its figure first.
+    fn granularities(&self) -> impl Iterator<Item = Granularity> {
+        let other = match self.granularity {
+            Granularity::Coarse => Granularity::Fine,
+            Granularity::Fine => Granularity::Coarse,
+        };
+        std::iter::once(self.granularity).chain(self.compares.then_some(other))
+    }
+}
+
+/// An experiment by its name.
+pub fn named(name: &str) -> Option<&'static Experiment> {
+    ALL.iter().find(|experiment| experiment.name == name)
+}
+
+/// What came of an experiment: what its paper says, beside these runs.
+pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, RunReport)]) -> Reproduction {
+    let found = |wanted: &Cell| runs.iter().find(|(cell, _)| cell == wanted).map(|(_, run)| run);
+    let mut own = Vec::new();
+    for &cores in &plan.cores {
+        for granularity in experiment.granularities() {
+            for &protocol in experiment.protocols {
+                let variant = experiment.variant.clone();
+                own.extend(found(&Cell { variant, protocol, granularity, cores }).cloned());
+            }
+        }
+    }
+    let mut changes: Vec<Change> = Vec::new();
+    for (words, cell) in plan.ablation(experiment) {
+        let Some(run) = found(&cell) else { continue };
+        match changes.last_mut().filter(|change| change.words == words) {
+            Some(change) => change.runs.push(run.clone()),
+            None => changes.push(Change { words: words.into(), runs: vec![run.clone()] }),
+        }
+    }
+    let results = claim::Results { runs: &own, protocols: experiment.protocols, cores: &plan.cores };
+    Reproduction {
+        name: experiment.name.into(),
+        title: experiment.title.into(),
+        figure: experiment.figure.into(),
+        groups: claim::name_of(experiment.granularity).into(),
+        machine: cell::MACHINE.name.into(),
+        seed: plan.seed,
+        size: plan.size.in_words(&experiment.variant.workload),
+        choices: own_words(experiment.variant.in_words()),
+        findings: experiment.claims.iter().map(|claim| claim.judge(&results)).collect(),
+        runs: own,
+        changes,
+    }
+}
+
+fn own_words(words: Vec<(&'static str, String)>) -> Vec<(String, String)> {
+    words.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,283 @@
+//! Experiments as a page: one file that needs nothing else, not even a script.
+//!
+//! It has the style, the colours and the plots of the page of the benchmarks (`report/page.rs`). The JSON of everything is
+//! embedded at the end under the id `reproductions`.
+
+use super::{Change, LIMITED, Reproduction, Verdict, per_commit, reproductions_json, rules};
+use crate::report::page::{STYLE, colour_keys, colours, escape, figure};
+use crate::report::plots::{self, Line};
+use crate::report::{RunReport, count, latency, rate, share};
+use std::fmt::Write;
+use std::io;
+
+/// The page; `command` is the command line that made it.
+pub fn page(all: &[Reproduction], command: &str) -> io::Result<String> {
+    let mut html = String::with_capacity(256 * 1024);
+    let _ = write!(
+        html,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>Noonmark repro</title>\n\
+         <style>{STYLE}{OWN_STYLE}{}</style>\n</head>\n<body>\n<main>\n",
+        colours()
+    );
+    let _ = write!(
+        html,
+        "<header>\n<h1>Papers' experiments, done again</h1>\n<p class=\"lead\">The engine's own transactions on virtual \
+         cores: a simulated machine, virtual time, and the same figures from the same seed everywhere. Nothing is tuned to \
+         agree; what does not come out is said.</p>\n<dl><div><dt>command</dt><dd><code>{}</code></dd></div>",
+        escape(command)
+    );
+    if let Some(first) = all.first() {
+        let _ = write!(
+            html,
+            "<div><dt>seed</dt><dd>{}</dd></div><div><dt>machine, simulated</dt><dd>{}</dd></div>",
+            first.seed,
+            escape(&first.machine)
+        );
+    }
+    html.push_str("</dl>\n</header>\n");
+    contents(&mut html, all);
+    html.push_str("<ul class=\"key\" aria-label=\"Colours\">\n");
+    let runs: Vec<RunReport> = all.iter().flat_map(|one| one.runs.iter().cloned()).collect();
+    colour_keys(&mut html, &runs);
+    html.push_str("</ul>\n");
+    for one in all {
+        experiment(&mut html, one);
+    }
+    // `</script>` inside a string would end the element; `<\/` is the same string to JSON.
+    let json = reproductions_json(all)?.replace("</", "<\\/").replace("<!--", "<\\u0021--");
+    let _ = write!(
+        html,
+        "</main>\n<script type=\"application/json\" id=\"reproductions\">\n{json}</script>\n</body>\n</html>\n"
+    );
+    Ok(html)
+}
+
+/// What there is, with how much of it came out.
+fn contents(html: &mut String, all: &[Reproduction]) {
+    html.push_str("<ul class=\"contents\">\n");
+    for one in all {
+        let _ = writeln!(
+            html,
+            "<li><a href=\"#{0}\">{1}</a>: {2} <small>{3} of the paper's statements come out, {4} do not, {5} were not \
+             run</small></li>",
+            escape(&one.name),
+            escape(&one.figure),
+            escape(&one.title),
+            one.count(Verdict::Agrees),
+            one.count(Verdict::Differs),
+            one.count(Verdict::NotRun)
+        );
+    }
+    html.push_str("</ul>\n");
+}
+
+fn experiment(html: &mut String, one: &Reproduction) {
+    let _ = writeln!(
+        html,
+        "<section id=\"{}\">\n<h2>{}: {}</h2>\n<p class=\"common\">{}; seed {}</p>",
+        escape(&one.name),
+        escape(&one.figure),
+        escape(&one.title),
+        escape(&one.size),
+        one.seed
+    );
+    for run in one.runs.iter().filter(|run| run.consistent == Some(false)) {
+        let why = run.consistency.first().map_or("a consistency condition failed", String::as_str);
+        let _ = writeln!(
+            html,
+            "<p class=\"bad\"><strong>Inconsistent:</strong> {} {}, {} cores: {}</p>",
+            escape(&run.protocol),
+            escape(&run.groups),
+            run.threads,
+            escape(why)
+        );
+    }
+    findings(html, one);
+    for (groups, runs) in one.parts() {
+        let _ = writeln!(html, "<h3>{} timestamps</h3>\n<div class=\"plots\">", capital(groups));
+        over_cores(html, "Throughput, transactions a virtual second", &runs, |run| run.committed_per_s, rate);
+        over_cores(html, "Attempts that ended in a conflict", &runs, RunReport::abort_share, share);
+        over_cores(html, "Virtual latency (99%)", &runs, |run| run.latency_us.p99, latency);
+        over_cores(html, "Lines moved, for each commit", &runs, moved_per_commit, rate);
+        html.push_str("</div>\n");
+    }
+    let limits = one.limits();
+    if !limits.is_empty() {
+        let limits = escape(&limits.join(", "));
+        let _ = writeln!(html, "<p class=\"common\">{}: {limits}.</p>", capital(LIMITED));
+    }
+    changes(html, &one.changes);
+    html.push_str("<h3>What the paper leaves open, and what was chosen</h3>\n<dl class=\"choices\">");
+    for (name, value) in &one.choices {
+        let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
+    }
+    html.push_str("</dl>\n");
+    all_figures(html, &one.runs);
+    html.push_str("</section>\n");
+}
+
+fn findings(html: &mut String, one: &Reproduction) {
+    html.push_str(
+        "<div class=\"wide\">\n<table class=\"findings\">\n<thead><tr><th scope=\"col\">the paper</th>\
+         <th scope=\"col\">says</th><th scope=\"col\">here</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n",
+    );
+    for finding in &one.findings {
+        let (class, verdict) = match finding.verdict {
+            Verdict::Agrees => ("agrees", "agrees"),
+            Verdict::Differs => ("bad", "differs"),
+            Verdict::NotRun => ("fine", "not run"),
+        };
+        let reason = if finding.reason.is_empty() {
+            String::new()
+        } else {
+            format!("<p class=\"reason\">Why, as far as is known: {}</p>", escape(&finding.reason))
+        };
+        let _ = writeln!(
+            html,
+            "<tr><td class=\"fine\">{}</td><td>{}</td><td>{}{reason}</td><td class=\"{class}\">{verdict}</td></tr>",
+            escape(&finding.section),
+            escape(&finding.statement),
+            escape(&finding.ours)
+        );
+    }
+    html.push_str("</tbody>\n</table>\n</div>\n");
+}
+
+fn moved_per_commit(run: &RunReport) -> f64 {
+    let lines = run.lines.unwrap_or_default();
+    per_commit(run, (lines.near + lines.far + lines.memory) as f64)
+}
+
+/// One line for each protocol.
+fn over_cores(
+    html: &mut String,
+    what: &str,
+    runs: &[&RunReport],
+    value: fn(&RunReport) -> f64,
+    show: fn(f64) -> String,
+) {
+    let mut lines: Vec<(&str, Line)> = Vec::new();
+    for run in runs {
+        let point = (run.threads as f64, value(run));
+        match lines.iter_mut().find(|(protocol, _)| *protocol == run.protocol) {
+            Some((_, line)) => line.points.push(point),
+            None => {
+                let colour = plots::colour_of(&run.protocol);
+                lines.push((&run.protocol, Line { colour, dashed: false, points: vec![point] }));
+            }
+        }
+    }
+    let lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
+    figure(html, what, "", plots::lines("cores", &lines, show));
+}
+
+fn changes(html: &mut String, changes: &[Change]) {
+    let Some(first) = changes.first() else { return };
+    let cores = first.runs.first().map_or(0, |run| run.threads);
+    let _ = writeln!(
+        html,
+        "<h3>One choice made otherwise, on {cores} cores</h3>\n<div class=\"wide\">\n<table>\n<thead><tr>\
+         <th scope=\"col\">choice</th>"
+    );
+    for run in &first.runs {
+        let who = format!("{} {}", escape(&run.protocol), escape(&run.groups));
+        let _ = write!(
+            html,
+            "<th scope=\"col\" class=\"n\">{who}, tx/s</th><th scope=\"col\" class=\"n\">aborts</th>"
+        );
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for change in changes {
+        let _ = write!(html, "<tr><td>{}</td>", escape(&change.words));
+        for run in &change.runs {
+            let _ = write!(
+                html,
+                "<td class=\"n\">{}</td><td class=\"n\">{:.2}%</td>",
+                rate(run.committed_per_s),
+                100.0 * run.abort_share()
+            );
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody>\n</table>\n</div>\n");
+}
+
+fn all_figures(html: &mut String, runs: &[RunReport]) {
+    html.push_str("<details>\n<summary>All figures</summary>\n<div class=\"wide\">\n<table>\n<thead><tr>");
+    for heading in [
+        "protocol",
+        "timestamps",
+        "cores",
+        "committed",
+        "tx/s",
+        "aborted",
+        "p50",
+        "p99",
+        "p99.9",
+        "most attempts",
+        "hits a commit",
+        "near lines",
+        "far lines",
+        "from memory",
+        "time in line",
+        "consistent",
+        "why attempts failed",
+    ] {
+        let _ = write!(html, "<th scope=\"col\">{heading}</th>");
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for run in runs {
+        let lines = run.lines.unwrap_or_default();
+        let each = |count: u64| format!("{:.2}", per_commit(run, count as f64));
+        let _ = write!(html, "<tr><td>{}</td><td>{}</td>", escape(&run.protocol), escape(&run.groups));
+        for text in [
+            run.threads.to_string(),
+            count(run.committed),
+            count(run.committed_per_s.round() as u64),
+            format!("{:.2}%", 100.0 * run.abort_share()),
+            latency(run.latency_us.p50),
+            latency(run.latency_us.p99),
+            latency(run.latency_us.p999),
+            count(run.attempts_max),
+            each(lines.hits),
+            each(lines.near),
+            each(lines.far),
+            each(lines.memory),
+            latency(per_commit(run, lines.queued_us)),
+        ] {
+            let _ = write!(html, "<td class=\"n\">{text}</td>");
+        }
+        let consistent = match run.consistent {
+            Some(true) => "yes",
+            Some(false) => "<strong class=\"bad\">no</strong>",
+            None => "",
+        };
+        let _ =
+            writeln!(html, "<td>{consistent}</td><td class=\"fine\">{}</td></tr>", escape(&rules(run, 4)));
+    }
+    html.push_str("</tbody>\n</table>\n</div>\n</details>\n");
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What the page of the benchmarks has not got.
+const OWN_STYLE: &str = "
+.plots { grid-template-columns: repeat(auto-fill, minmax(min(100%, 310px), 1fr)) }
+.contents { margin: 1.5rem 0 0; padding-left: 1.2rem }
+.contents small { color: var(--soft) }
+.contents a, summary { color: inherit }
+.findings { width: 100%; font-size: .9rem; white-space: normal }
+.findings td:nth-child(1), .findings td:nth-child(4) { white-space: nowrap }
+.findings td:nth-child(2) { width: 34% }
+.reason { margin: .25rem 0 0; color: var(--soft) }
+.agrees { color: #1e7d4f }
+.choices { font-size: .9rem }
+summary { margin: 1.5rem 0 .5rem; cursor: pointer; font-weight: 600 }
+section { scroll-margin-top: 3rem }
+@media (prefers-color-scheme: dark) { .agrees { color: #5fcf9b } }
+";

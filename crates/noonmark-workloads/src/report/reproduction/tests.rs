@@ -1,0 +1,98 @@
+use super::*;
+use crate::report::{Latency, Lines};
+
+fn run(protocol: &str, groups: &str, threads: usize) -> RunReport {
+    RunReport {
+        workload: "tpcc".into(),
+        protocol: protocol.into(),
+        groups: groups.into(),
+        threads,
+        seconds: 0.01,
+        committed: 1000,
+        committed_per_s: 100_000.0,
+        aborts: [("occ: <validate>".to_owned(), 250)].into(),
+        latency_us: Latency { p50: 3.0, p99: 9.0, p999: 12.0, max: 20.0 },
+        consistent: Some(true),
+        lines: Some(Lines { hits: 9000, near: 500, far: 250, memory: 0, queued_us: 125.0 }),
+        ..RunReport::default()
+    }
+}
+
+fn reproduction() -> Reproduction {
+    let runs: Vec<RunReport> = [1, 64]
+        .into_iter()
+        .flat_map(|cores| {
+            [run("occ", "fine", cores), run("tictoc", "fine", cores), run("occ", "coarse", cores)]
+        })
+        .collect();
+    let finding = |statement: &str, verdict, reason: &str| Finding {
+        section: "§4.3".into(),
+        statement: statement.into(),
+        ours: "20.00 %".into(),
+        verdict,
+        reason: reason.into(),
+    };
+    Reproduction {
+        name: "granularity-fig3b".into(),
+        title: "TPC-C & more".into(),
+        figure: "Granularity, Figure 3b".into(),
+        groups: "fine".into(),
+        machine: "8 sockets".into(),
+        seed: 7,
+        size: "8 warehouses".into(),
+        choices: vec![("items".into(), "uniform".into())],
+        findings: vec![
+            finding("OCC aborts 1.75 %", Verdict::Differs, "nobody knows"),
+            finding("OCC is fastest", Verdict::Agrees, ""),
+        ],
+        changes: vec![Change { words: "pauses".into(), runs: vec![run("occ", "fine", 64)] }],
+        runs,
+    }
+}
+
+#[test]
+fn the_text_has_what_the_paper_says_and_what_came_out() {
+    let text = reproductions_text(&[reproduction()], 100);
+    for wanted in [
+        "Granularity, Figure 3b: TPC-C & more (granularity-fig3b)",
+        "seed 7",
+        "1 of 2 come out, 1 do not, 0 were not run",
+        "DIFFERS  OCC aborts 1.75 % (§4.3)",
+        "here: 20.00 %",
+        "as far as is known: nobody knows",
+        "occ: <validate> 100%",
+        "one choice made otherwise, on 64 cores",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    // 250 of 1250 attempts; half a near line a commit.
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(words.iter().any(|line| line[..] == ["pauses", "100k", "20%"]), "{text}");
+    assert!(
+        words.iter().any(|line| line.starts_with(&["occ", "fine", "3.00"]) && line.contains(&"0.5")),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_page_is_whole_and_escapes_what_comes_from_outside() {
+    let html = reproductions_page(&[reproduction()], "noonmark repro <script>").unwrap();
+    assert!(html.contains("TPC-C &amp; more") && html.contains("occ: &lt;validate&gt; 100%"));
+    assert!(html.contains("noonmark repro &lt;script&gt;") && !html.contains("repro <script>"));
+    assert_eq!(
+        html.matches("<svg role=\"img\"").count(),
+        8,
+        "four plots for fine runs, and four for coarse ones"
+    );
+    assert_eq!(html.matches("<section").count(), html.matches("</section>").count());
+    assert!(html.contains("id=\"reproductions\"") && html.ends_with("</html>\n"));
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let all = [reproduction()];
+    let json = reproductions_json(&all).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Reproduction>>(&json).unwrap(), all);
+    assert!(json.contains("\"verdict\": \"differs\"") && json.contains("\"queued_us\": 125.0"));
+}
