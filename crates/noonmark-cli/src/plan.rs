@@ -341,8 +341,8 @@ mod tests {
     #[test]
     fn impossible_mixes_are_refused_before_anything_is_loaded() {
         for line in [
-            "noonmark bench ycsb --protocol sundial",
-            "noonmark bench append --protocol occ+sundial",
+            "noonmark bench ycsb --protocol silo",
+            "noonmark bench append --protocol occ+silo",
             "noonmark bench append --protocol occ+mutex",
             "noonmark bench append --protocol occ+occ",
             "noonmark bench append --protocol occ+",

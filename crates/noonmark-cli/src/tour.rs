@@ -1,6 +1,6 @@
 //! The tour: what `noonmark` does when it is told nothing.
 //!
-//! One protocol of each family and the baseline compete in three contests that hurt: YCSB with a
+//! One protocol of each of five families and the baseline compete in three contests that hurt: YCSB with a
 //! steep Zipfian choice of rows, TPC-C with a single warehouse, and a hot counter; each with one thread and
 //! with all cores. Rows have a timestamp of their own, or one per column group; the counter, which is one
 //! column, is changed plainly or at commit time instead.
@@ -35,7 +35,10 @@ pub const PAGE: &str = "noonmark-bench.html";
 /// See [`PAGE`].
 pub const RESULTS: &str = "noonmark-bench.json";
 
-/// The baseline, and the protocol that stands for each family.
+/// As many families as there is time for: the first, which are Granularity's.
+const FAMILIES: usize = 5;
+
+/// The baseline, and the protocol that stands for each of those families.
 fn contestants() -> Vec<String> {
     let mut families: Vec<&str> = Vec::new();
     let firsts = Protocol::ALL.iter().filter(|protocol| {
@@ -43,6 +46,7 @@ fn contestants() -> Vec<String> {
         families.push(protocol.family());
         is_first
     });
+    let firsts = firsts.take(FAMILIES);
     std::iter::once(plan::BASELINE).chain(firsts.map(|protocol| protocol.name())).map(String::from).collect()
 }
 
@@ -160,7 +164,7 @@ mod tests {
     #[test]
     fn the_baseline_and_each_family_run_in_every_contest() {
         let expected = ["mutex", "occ", "tictoc", "two-phase-wait-die", "swiss", "adaptive"];
-        assert_eq!(contestants()[..expected.len()], expected);
+        assert_eq!(contestants(), expected);
         let runs = runs(&Bench { threads: vec![1, 4], ..Bench::default() }).unwrap();
         for workload in [Workload::Ycsb, Workload::Tpcc, Workload::Counter] {
             for threads in [1, 4] {
