@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 /// What the workload runs on.
 ///
-/// As text: `mutex`, a protocol's name, several joined by `+`, or `mixed` for all of them. `two-phase` alone is
+/// As text: `mutex`, a protocol's name, several joined by `+`, or `mixed` for all of them, or as many as there are tables.
+/// `two-phase` alone is
 /// the wait-die form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolChoice {
@@ -19,7 +20,7 @@ pub enum ProtocolChoice {
     Mixed(Vec<Protocol>),
 }
 
-/// The name of a mix of all protocols.
+/// The name of a mix of all protocols; of two or more tables that are fewer, each takes another.
 pub const MIXED: &str = "mixed";
 
 impl ProtocolChoice {
