@@ -108,7 +108,7 @@ impl From<Updates> for Totals {
 pub enum OrderNumbers {
     /// From `D_NEXT_O_ID`, which it reads and raises [TPC-C 2.4.2.2].
     Column,
-    /// From a [`Sequence`] of the district, before it begins: the district's row is only read. Numbers of orders that are
+    /// From a [`Sequence`](crate::store::Sequence) of the district, before it begins: the district's row is only read. Numbers of orders that are
     /// rolled back are lost, so that conditions 2 and 3 of [TPC-C 3.3.2] cannot hold, and are not checked; and there
     /// is no Stock-Level, which finds the last orders by `D_NEXT_O_ID`.
     Sequence,
