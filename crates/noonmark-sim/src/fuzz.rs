@@ -185,8 +185,9 @@ impl Case {
         let mut loader = store.session()?;
         workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
         let workers = make_workers(&workload, self.workers, self.seed, self.transactions)?;
-        // Of what gets nowhere, no more than this.
-        let limits = Limits { steps: (self.workers * self.transactions) as u64 * 3_000, ..Limits::default() };
+        // Of what gets nowhere, no more than this: several times what a transaction takes that fails in all of its attempts, each
+        // after as many looks as it is patient for.
+        let limits = Limits { steps: (self.workers * self.transactions) as u64 * 40_000, ..Limits::default() };
         let ended = RefCell::new((Vec::new(), 0, None));
         let report = cores.run(
             limits,
