@@ -187,7 +187,8 @@ impl Case {
         let workers = make_workers(&workload, self.workers, self.seed, self.transactions)?;
         // Of what gets nowhere, no more than this: several times what a transaction takes that fails in all of its attempts, each
         // after as many looks as it is patient for.
-        let limits = Limits { steps: (self.workers * self.transactions) as u64 * 40_000, ..Limits::default() };
+        let limits =
+            Limits { steps: (self.workers * self.transactions) as u64 * 40_000, ..Limits::default() };
         let ended = RefCell::new((Vec::new(), 0, None));
         let report = cores.run(
             limits,
