@@ -23,7 +23,7 @@
 use crate::abort::{Abort, AbortKind};
 use crate::context::Context;
 use crate::lines;
-use crate::protocol::{Conflict, Order, Place, Rules, with_protocol};
+use crate::protocol::{Conflict, Order, Rules, with_protocol};
 use crate::write_set::Effect;
 use noonmark_core::sync::Ordering;
 use noonmark_core::{Access, Host, Timestamp};
@@ -115,7 +115,7 @@ impl<H: Host> Context<H> {
                 continue;
             }
             let t = entry.table.get();
-            let place = Place { table: entry.table, record: entry.record, at: entry.at };
+            let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let me = self.asker().me(place);

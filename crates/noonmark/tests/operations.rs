@@ -195,6 +195,28 @@ fn rows_that_were_looked_up_may_come_and_go_by_others() {
 }
 
 #[test]
+fn transactions_begun_by_hand_are_counted_however_they_end() {
+    let db = Database::in_memory();
+    let options = TableOptions::new().protocol(Protocol::TwoPhaseNoWait);
+    let rows: Table<u64, u64> = db.create_table("rows", options).unwrap();
+    db.transact(|tx| tx.insert(&rows, 1, 0)).unwrap();
+    let [mut holder, mut other] = [db.session().unwrap(), db.session().unwrap()];
+    let mut holds = holder.begin();
+    holds.write(&rows, 1, 1).unwrap();
+    let mut meets = other.begin();
+    assert_eq!(meets.write(&rows, 1, 2).unwrap_err().kind(), AbortKind::Conflict);
+    drop(meets);
+    drop(other.begin());
+    other.begin().rollback();
+    holds.commit().unwrap();
+    other.begin().commit().unwrap();
+    let counted = other.statistics();
+    assert_eq!((counted.aborts, counted.user_rollbacks, counted.commits), (1, 2, 1));
+    let counted = holder.statistics();
+    assert_eq!((counted.aborts, counted.user_rollbacks, counted.commits), (0, 0, 1));
+}
+
+#[test]
 fn what_is_rolled_back_leaves_nothing() {
     everywhere(|db, options| {
         let accounts: Accounts = db.create_table("accounts", options).unwrap();
@@ -433,6 +455,10 @@ fn ranges_in_both_directions() {
     let hashed: Table<i32, u64> = db.create_table("h", TableOptions::new().index(IndexKind::Hash)).unwrap();
     let abort = db.transact(|tx| tx.range(&hashed, ..).collect()).unwrap_err();
     assert_eq!(abort.kind(), AbortKind::NotOrdered);
+    // Not that there is nothing in it.
+    #[allow(clippy::reversed_empty_ranges, reason = "a range of the user's may be one")]
+    let abort = db.transact(|tx| tx.range(&hashed, 2..1).collect()).unwrap_err();
+    assert_eq!((abort.kind(), abort.key()), (AbortKind::NotOrdered, None));
 }
 
 #[test]
@@ -507,6 +533,10 @@ fn tables_are_what_they_were_made_as() {
     let other = Database::in_memory();
     let foreign = other.transact(|tx| tx.get(&made, 1)).unwrap_err();
     assert_eq!(foreign.kind(), AbortKind::ForeignTable);
+    let texts = db.table::<String, u64>("texts").unwrap();
+    let foreign = other.transact(|tx| tx.get(&texts, "b")).unwrap_err();
+    assert_eq!(foreign.key(), None);
+    assert!(foreign.to_string().starts_with("texts: "), "{foreign}");
     assert!(Database::builder().max_sessions(0).build().is_err());
     let logical = Database::builder().order(Order::Logical).build().unwrap();
     assert!(matches!(
