@@ -332,8 +332,11 @@ mod tests {
         let names = |line: &str| -> Vec<String> {
             planned(line).unwrap().into_iter().map(|run| run.protocol).collect()
         };
-        let all =
-            noonmark::Protocol::ALL.iter().map(|protocol| protocol.name()).collect::<Vec<_>>().join("+");
+        let all = noonmark::Protocol::all_that_mix()
+            .iter()
+            .map(|protocol| protocol.name())
+            .collect::<Vec<_>>()
+            .join("+");
         let line = format!("noonmark bench append --protocol mixed,two-phase+occ,occ,{all} --threads 1");
         assert_eq!(names(&line), ["mixed", "two-phase-wait-die+occ", "occ"]);
     }
@@ -344,6 +347,7 @@ mod tests {
             "noonmark bench ycsb --protocol silo",
             "noonmark bench append --protocol occ+silo",
             "noonmark bench append --protocol occ+mutex",
+            "noonmark bench append --protocol occ+fixed",
             "noonmark bench append --protocol occ+occ",
             "noonmark bench append --protocol occ+",
             "noonmark bench ycsb --warehouses 1",

@@ -239,6 +239,12 @@ impl Slots {
         (status & 3 != IDLE).then(|| TxnId::new(slot, status >> 2))
     }
 
+    /// Whether a transaction has passed its commit point, and is not over yet.
+    pub fn has_committed(&self, txn: TxnId) -> bool {
+        let committing = status(txn.sequence(), COMMITTING);
+        self.0.get(txn.slot().index()).is_some_and(|slot| slot.status.load(Ordering::SeqCst) == committing)
+    }
+
     /// The age of a transaction, as far as it still runs. If it is over, this may be the age of the
     /// slot's next one, which does no harm: whoever goes by it and waits finds that the lock was let
     /// go, and whoever goes by it and wounds names a transaction that is over.
@@ -304,7 +310,9 @@ mod tests {
         assert!(slot.is_wounded() && !slot.try_commit(5));
         slot.end(5);
         slot.begin(6);
+        assert!(!slots.has_committed(TxnId::new(id, 6)));
         assert!(!slot.is_wounded() && slot.try_commit(6));
+        assert!(slots.has_committed(TxnId::new(id, 6)) && !slots.has_committed(TxnId::new(id, 5)));
         assert_eq!(slots.wound(TxnId::new(id, 6)), Wound::TooLate);
     }
 

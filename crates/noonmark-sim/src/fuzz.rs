@@ -83,7 +83,10 @@ impl Case {
         let some = protocols.len() as u64;
         // One protocol in two cases of three; otherwise two or three, mixed.
         let tables = if some < 2 { 1 } else { [1, 1, 1, 1, 2, 3][pick(6) as usize] };
-        let protocols: Vec<Protocol> = (0..tables).map(|_| protocols[pick(some) as usize]).collect();
+        let mut protocols: Vec<Protocol> = (0..tables).map(|_| protocols[pick(some) as usize]).collect();
+        if protocols.iter().any(|protocol| !protocol.mixes_with(protocols[0])) {
+            protocols.truncate(1);
+        }
         let kind = [Kind::Append, Kind::Register, Kind::Scan, Kind::Scan][pick(4) as usize];
         let index = match kind {
             Kind::Scan => IndexKind::Ordered,
@@ -162,7 +165,11 @@ impl Case {
     ) -> Result<Verdict, RunError> {
         let setting = |error: &dyn fmt::Display| RunError::Setting(error.to_string());
         let cores = VirtualCores::scheduled(self.schedule, self.seed);
-        let order = if self.is_strict() { Order::Momentary } else { Order::Logical };
+        let order = match self.protocols[0].keeps_versions() {
+            true => Order::Beginning,
+            false if self.is_strict() => Order::Momentary,
+            false => Order::Logical,
+        };
         let builder = Database::builder()
             .host(cores.clone())
             .max_sessions(self.workers + 1)

@@ -77,6 +77,10 @@ fn planted_bugs_are_found() {
     }
     try_to_find(Bug::SealWritesOnly, &[F1], 100);
     try_to_find(Bug::RenewBlindly, &[Sundial], 100);
+    try_to_find(Bug::ReadsForgotten, &[Fixed], 100);
+    try_to_find(Bug::IntentNotMet, &[Fixed], 2_000);
+    try_to_find(Bug::NothingKept, &[Fixed], 100);
+    try_to_find(Bug::UnlockBeforeInstall, &[Fixed], 100);
     try_to_find(Bug::ReadersNotPushed, &[Dynamic], 100);
     try_to_find(Bug::MarkLeftEarly, &[Dynamic], 2_000);
     try_to_find(Bug::MarkLeftEarly, &[Ranges], 2_000);

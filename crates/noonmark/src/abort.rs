@@ -96,6 +96,8 @@ pub(crate) enum Explained {
     ReadLocked { by: Writer },
     Wounded { by: TxnId },
     NoTime { earliest: Timestamp, latest: Timestamp },
+    Later { began: Timestamp, written: Timestamp, by: Writer },
+    ReadLater { began: Timestamp, read: Timestamp },
     NodeChanged,
     IndexMade,
     Vanished,
@@ -141,6 +143,10 @@ impl Cause {
             }
             What::Wounded { by } => Explained::Wounded { by },
             What::NoTime { earliest, latest } => Explained::NoTime { earliest, latest },
+            What::Later { began, version } => {
+                Explained::Later { began, written: version.time(), by: Writer::of(version, slots) }
+            }
+            What::ReadLater { began, read } => Explained::ReadLater { began, read },
             What::NodeChanged => Explained::NodeChanged,
             What::IndexMade => Explained::IndexMade,
             What::Reclaimed => Explained::Vanished,
@@ -211,6 +217,7 @@ impl Abort {
     pub fn other(&self) -> Option<TxnId> {
         match self.0.cause?.what {
             Explained::Replaced { by: Writer::Transaction(txn), .. }
+            | Explained::Later { by: Writer::Transaction(txn), .. }
             | Explained::ReadLocked { by: Writer::Transaction(txn) }
             | Explained::Locked { by: txn }
             | Explained::Wounded { by: txn } => Some(txn),
@@ -249,6 +256,15 @@ impl fmt::Display for Abort {
                     "others leave no commit time: what came before asks for {earliest} or later, what comes after for \
                      {latest} or earlier"
                 )?,
+                Explained::Later { began, written, by } => {
+                    write!(f, "this one began at time {began}, and {by} has written at {written}")?;
+                }
+                Explained::ReadLater { began, read } => {
+                    write!(
+                        f,
+                        "this one began at time {began}, and somebody has read at {read} what it would replace"
+                    )?;
+                }
                 Explained::NodeChanged => {
                     f.write_str("keys came or went where this one had looked and found none")?;
                 }

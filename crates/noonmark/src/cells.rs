@@ -13,6 +13,7 @@ use crate::abort::Abort;
 use crate::abort::AbortKind;
 use crate::context::{Asker, Context, Stop, ask};
 use crate::group::{GROUPS_MAX, Size, words_of};
+use crate::kept::{Kept, copy_groups};
 use crate::protocol::{Conflict, CopyValue, Hold, Place, Rules, What, with_protocol};
 use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes, load_words};
 use crate::table::TableRef;
@@ -47,6 +48,10 @@ impl CopyValue for CopyGroups<'_> {
             at += size.words();
         }
     }
+
+    fn copy_kept(&mut self, kept: &Kept) {
+        copy_groups(kept, self.layout, self.first, self.sizes, self.row);
+    }
 }
 
 /// Copies the words of groups of fixed size, and of all others in their cell, into its image.
@@ -72,6 +77,11 @@ impl CopyValue for CopyImage<'_> {
         } else {
             load_words(self.image, from);
         }
+    }
+
+    fn copy_kept(&mut self, kept: &Kept) {
+        let words = self.image.len().min(kept.values().len());
+        self.image[..words].copy_from_slice(&kept.values()[..words]);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Asker, Context, ReadEntry, Refusal, Stop, ask};
 use crate::group::Size;
 use crate::index::NodeSeen;
+use crate::kept;
 use crate::lines;
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Me, Order, Protocol, Rules, Seen, What, with_protocol};
@@ -85,6 +86,9 @@ impl<H: Host> Context<H> {
         if self.shared.has_ranges() {
             time = self.settle_time(time)?;
         }
+        if self.shared.keeps_versions() {
+            time = self.time_of_beginning(time)?;
+        }
         self.validate(time)?;
         if !self.writes.is_empty() {
             if self.writes.has_updates() && !self.is_planted(Bug::UpdateBeforeLock) {
@@ -95,6 +99,25 @@ impl<H: Host> Context<H> {
             self.install(time);
         }
         self.floor = time;
+        Ok(time)
+    }
+
+    /// Where transactions take place when they begin, that time; in snapshot order a later one, of its own, for who
+    /// replaces what was read later than it began.
+    #[cold]
+    #[inline(never)]
+    fn time_of_beginning(&self, bound: Timestamp) -> Result<Timestamp, Abort> {
+        let began = self.shared.begin_times.of(self.slot).unwrap_or(bound);
+        let time = match self.order {
+            Some(Order::Snapshot) if bound > began => {
+                self.shared.host.touch(|| lines::BEGIN_TIMES, Access::ReadModifyWrite);
+                self.shared.begin_times.draw()
+            }
+            _ => began,
+        };
+        if time == Timestamp::MAX && !self.writes.is_empty() {
+            return Err(Abort::plain(AbortKind::EndOfTime));
+        }
         Ok(time)
     }
 
@@ -289,11 +312,12 @@ impl<H: Host> Context<H> {
             self.shared.host.work(Work::Commit);
             let line = || lines::of_stamp(node.table, self.writes.kept_bytes(node.near));
             self.shared.host.touch(line, Access::Read);
-            if self.order == Some(Order::Logical) && time.ticks() > node.seen.rts {
+            let has_times = self.order.is_some_and(|order| order != Order::Momentary);
+            if has_times && time.ticks() > node.seen.rts {
                 // Its read time is raised first.
                 self.shared.host.touch(line, Access::ReadModifyWrite);
             }
-            if !holds_until(&node.seen, time, self.order == Some(Order::Logical)) {
+            if !holds_until(&node.seen, time, has_times) {
                 let conflict = Conflict { rule: "index: phantom", what: What::NodeChanged };
                 let near = self.writes.kept_bytes(node.near).to_vec();
                 return Err(self.abort_at(conflict, AbortKind::Conflict, node.table, &near, 0));
@@ -309,6 +333,9 @@ impl<H: Host> Context<H> {
         let mut time = self.floor.max(self.read_bound);
         if self.shared.has_ranges() {
             time = self.settle_time_of_reads(time)?;
+        }
+        if let Some(began) = self.shared.begin_times.of(self.slot) {
+            time = began;
         }
         self.validate(time)?;
         for index in 0..self.writes.len() {
@@ -419,6 +446,10 @@ impl<H: Host> Context<H> {
             let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            if P::KEEPS_VERSIONS && entry.effect != Effect::Keep {
+                self.keep_version(index, time);
+            }
+            let entry = self.writes.entry(index);
             let next = match entry.effect {
                 Effect::Keep => {
                     P::keep(cell, time);
@@ -444,6 +475,21 @@ impl<H: Host> Context<H> {
             }
         }
         self.writes.len()
+    }
+
+    /// Keeps the version that is about to be replaced for those that began before, and gives up those that nobody will read.
+    #[inline(never)]
+    fn keep_version(&mut self, index: usize, time: Timestamp) {
+        if self.is_planted(Bug::NothingKept) {
+            return;
+        }
+        let entry = self.writes.entry(index);
+        let (table, record, at) = (entry.table, entry.record, entry.at);
+        self.shared.host.touch(|| entry.place().line(), Access::Write);
+        kept::keep(table, record, entry.cell, entry.hold().prev.unwrap_or(Word::FREE));
+        if let Some(cut) = kept::cut(table, record, at, time, self.shared.begin_times.frontier()) {
+            self.limbo.retire(&self.shared.epochs, cut);
+        }
     }
 
     /// Turns commit-time updates into values: what they make of what is there now, under the lock.
@@ -537,7 +583,7 @@ fn validate_or_seal<P: Rules>(
 ///
 /// In momentary order: the node is as it was. In logical order the stamp's read time works as that of
 /// `tictoc`'s cells: raise, then look; an insertion latches, then reads it.
-fn holds_until(seen: &NodeSeen, time: Timestamp, logical: bool) -> bool {
+pub(crate) fn holds_until(seen: &NodeSeen, time: Timestamp, logical: bool) -> bool {
     // SAFETY: the transaction is pinned since it saw the node.
     let stamp = unsafe { seen.stamp.as_ref() };
     if logical {

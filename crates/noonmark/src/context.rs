@@ -173,11 +173,32 @@ impl<H: Host> Context<H> {
         if self.shared.gate.is_closed() && !self.stand_in_line() {
             return false;
         }
+        if self.shared.keeps_versions() {
+            self.draw_begin_time();
+        }
         self.active = true;
         self.failed = false;
         self.conflicted = false;
         self.read_bound = Timestamp::ZERO;
         true
+    }
+
+    /// Takes the time at which the transaction takes place, once it is let in.
+    #[cold]
+    #[inline(never)]
+    fn draw_begin_time(&self) {
+        let shared = &*self.shared;
+        shared.host.touch(|| lines::slot(self.slot), Access::Write);
+        shared.host.touch(|| lines::BEGIN_TIMES, Access::ReadModifyWrite);
+        let (_, looks) = shared.begin_times.begin(self.slot);
+        if looks {
+            for index in 0..shared.slots.count() {
+                if let Some(slot) = SlotId::new(index) {
+                    shared.host.touch(|| lines::slot(slot), Access::Read);
+                }
+            }
+            shared.begin_times.advance();
+        }
     }
 
     /// Says that a transaction runs here, and pins it.
@@ -194,6 +215,9 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     pub(crate) fn stop(&self) {
         self.shared.host.touch(|| lines::slot(self.slot), Access::Write);
+        if self.shared.keeps_versions() {
+            self.shared.begin_times.end(self.slot);
+        }
         self.shared.slots.get(self.slot).end(self.txn.sequence());
         self.shared.epochs.unpin(self.slot);
     }
@@ -326,13 +350,30 @@ impl<H: Host> Context<H> {
     }
 
     /// The transaction relies on what a node does not hold.
-    pub(crate) fn note_node(&mut self, table: TableRef, seen: NodeSeen, near: &[u8]) {
+    pub(crate) fn note_node(&mut self, table: TableRef, mut seen: NodeSeen, near: &[u8]) {
         if self.nodes.has(&seen) {
             return;
+        }
+        if self.shared.keeps_versions() {
+            self.hold_node(table, &mut seen, near);
         }
         self.read_bound = self.read_bound.max(Timestamp::new(seen.wts));
         let near = self.writes.keep_bytes(near);
         self.nodes.push(NodeEntry { seen, table, near });
+    }
+
+    /// Where transactions take place when they begin, what a node does not hold is seen to at once: who puts in a key later, for
+    /// an earlier time, will find that it was looked for. Who has just done so makes this one abort at its commit.
+    #[cold]
+    fn hold_node(&mut self, table: TableRef, seen: &mut NodeSeen, near: &[u8]) {
+        let Some(began) = self.shared.begin_times.of(self.slot) else { return };
+        if self.shared.planted.is(crate::planted::Bug::SkipLeafCheck) {
+            return;
+        }
+        self.shared.host.touch(|| lines::of_stamp(table, near), Access::ReadModifyWrite);
+        if crate::commit::holds_until(seen, began, true) {
+            seen.rts = seen.rts.max(began.ticks());
+        }
     }
 
     /// Ends an attempt that does not commit: lets go of everything.
@@ -526,6 +567,7 @@ impl<'a, H: Host> Asker<'a, H> {
             slots: &self.shared.slots,
             room: &self.shared.room,
             ranges: &self.shared.ranges,
+            begin_times: &self.shared.begin_times,
             order: self.order.unwrap_or(Order::Momentary),
             planted: self.shared.planted,
             place,

@@ -1,6 +1,7 @@
 //! The database: what all sessions share.
 
 use crate::abort::{Abort, AbortKind, TableInfo};
+use crate::begin_times::BeginTimes;
 use crate::conflicts::{ConflictReport, Conflicts};
 use crate::context::Context;
 use crate::gate::Gate;
@@ -37,6 +38,29 @@ const RECLAIM_FROM_DEFAULT: usize = if cfg!(shuttle) { 1 } else { 32 };
 const UNSETTLED: u32 = 0;
 const MOMENTARY: u32 = 1;
 const LOGICAL: u32 = 2;
+const BEGINNING: u32 = 3;
+const SNAPSHOT: u32 = 4;
+
+/// An order, or none yet, as a number.
+fn number(order: Option<Order>) -> u32 {
+    match order {
+        None => UNSETTLED,
+        Some(Order::Momentary) => MOMENTARY,
+        Some(Order::Logical) => LOGICAL,
+        Some(Order::Beginning) => BEGINNING,
+        Some(Order::Snapshot) => SNAPSHOT,
+    }
+}
+
+fn order_of(number: u32) -> Option<Order> {
+    match number {
+        MOMENTARY => Some(Order::Momentary),
+        LOGICAL => Some(Order::Logical),
+        BEGINNING => Some(Order::Beginning),
+        SNAPSHOT => Some(Order::Snapshot),
+        _ => None,
+    }
+}
 
 /// What all sessions of a database share.
 pub(crate) struct Shared<H: Host> {
@@ -50,6 +74,8 @@ pub(crate) struct Shared<H: Host> {
     pub room: WaitingRoom,
     /// The ranges of commit times, by slot, for protocols that have them.
     pub ranges: Ranges,
+    /// When transactions began, for protocols that keep versions.
+    pub begin_times: BeginTimes,
     pub gate: Gate,
     pub conflicts: Conflicts,
     pub planted: Planted,
@@ -69,7 +95,9 @@ pub(crate) struct Shared<H: Host> {
     has_ages: AtomicBool,
     /// Whether some table's transactions have [ranges of commit times](crate::range).
     has_ranges: AtomicBool,
-    /// Whether either: one look for those who begin.
+    /// Whether the tables keep the versions that are replaced.
+    keeps_versions: AtomicBool,
+    /// Whether any of these: one look for those who begin.
     has_more_to_begin: AtomicBool,
     has_read_locks: AtomicBool,
     /// Whether there are tables in which the older waits for the younger without making it abort
@@ -104,6 +132,11 @@ impl<H: Host> Shared<H> {
     }
 
     #[inline(always)]
+    pub(crate) fn keeps_versions(&self) -> bool {
+        self.keeps_versions.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
     pub(crate) fn has_more_to_begin(&self) -> bool {
         self.has_more_to_begin.load(Ordering::Relaxed)
     }
@@ -120,19 +153,19 @@ impl<H: Host> Shared<H> {
 
     /// The order, settled now if it is not yet.
     pub(crate) fn settle_order(&self) -> Order {
-        match self.order.load(Ordering::Acquire) {
-            MOMENTARY => Order::Momentary,
-            LOGICAL => Order::Logical,
-            _ => {
+        match order_of(self.order.load(Ordering::Acquire)) {
+            Some(order) => order,
+            None => {
                 let catalog = self.catalog();
-                let logical = match catalog.order {
-                    Some(order) => order == Order::Logical,
-                    None => {
-                        !catalog.tables.is_empty()
-                            && catalog.tables.iter().all(|t| t.protocol.keeps_read_times())
-                    }
+                let all = |do_so: fn(Protocol) -> bool| {
+                    !catalog.tables.is_empty() && catalog.tables.iter().all(|table| do_so(table.protocol))
                 };
-                let settled = if logical { LOGICAL } else { MOMENTARY };
+                let settled = number(Some(match catalog.order {
+                    Some(order) => order,
+                    None if all(Protocol::keeps_versions) => Order::Beginning,
+                    None if all(Protocol::keeps_read_times) => Order::Logical,
+                    None => Order::Momentary,
+                }));
                 // Under the lock, so that no table is made meanwhile; the first one decides.
                 let _ = self.order.compare_exchange(UNSETTLED, settled, Ordering::AcqRel, Ordering::Acquire);
                 drop(catalog);
@@ -261,13 +294,17 @@ pub enum SchemaError {
     /// A row has one to eight column groups.
     #[error("table {0:?} would have {1} column groups; a row has one to eight")]
     GroupCount(String, usize),
-    /// The database is in logical order, which the protocol cannot keep. Make all tables before the
-    /// first transaction, or choose [`Order::Momentary`] when building the database.
+    /// The protocol cannot keep the order of the database: a logical one takes protocols that keep read times, one of
+    /// beginnings takes `fixed`, and no other takes that. Make all tables before the first transaction, or choose the order
+    /// when building the database.
     #[error(
-        "table {0:?}: the database commits in logical order (as its tables had it at the first transaction, or as it \
-         was built), and {1} keeps no read times"
+        "table {0:?}: the database commits in {2} order (as its tables had it at the first transaction, or as it \
+         was built), which {1} cannot keep"
     )]
-    WrongOrder(String, Protocol),
+    WrongOrder(String, Protocol, Order),
+    /// A table whose protocol keeps versions (`fixed`) is in a database with such tables only.
+    #[error("table {0:?}: {1} and {2} have no common order, so no database can have tables of both")]
+    NoCommonOrder(String, Protocol, Protocol),
     /// A table has at most eight secondary indexes.
     #[error("table {0:?} has eight secondary indexes already")]
     TooManyIndexes(String),
@@ -364,11 +401,6 @@ impl<H: Host> Builder<H> {
             return Err(BuildError::Sessions(self.max_sessions));
         }
         let slots = self.max_sessions;
-        let order = match self.order {
-            None => UNSETTLED,
-            Some(Order::Momentary) => MOMENTARY,
-            Some(Order::Logical) => LOGICAL,
-        };
         Ok(Database {
             shared: Arc::new(Shared {
                 id: next_id(),
@@ -379,6 +411,7 @@ impl<H: Host> Builder<H> {
                 slots: Slots::new(slots),
                 room: WaitingRoom::new(),
                 ranges: Ranges::new(slots),
+                begin_times: BeginTimes::new(slots),
                 gate: Gate::default(),
                 conflicts: Conflicts::new(slots),
                 epochs: Epochs::new(slots),
@@ -386,9 +419,10 @@ impl<H: Host> Builder<H> {
                 reclaim_waiting: AtomicUsize::new(0),
                 index_making: Mutex::new(()),
                 catalog: Mutex::new(Catalog { tables: Vec::new(), order: self.order }),
-                order: AtomicU32::new(order),
+                order: AtomicU32::new(number(self.order)),
                 has_ages: AtomicBool::new(false),
                 has_ranges: AtomicBool::new(false),
+                keeps_versions: AtomicBool::new(false),
                 has_more_to_begin: AtomicBool::new(false),
                 has_read_locks: AtomicBool::new(false),
                 waits_both_ways: AtomicBool::new(false),
@@ -476,8 +510,21 @@ impl<H: Host> Database<H> {
         if catalog.tables.iter().any(|t| t.info.name == name) {
             return Err(SchemaError::Exists(name));
         }
-        if shared.order.load(Ordering::Relaxed) == LOGICAL && !options.protocol.keeps_read_times() {
-            return Err(SchemaError::WrongOrder(name, options.protocol));
+        let protocol = options.protocol;
+        let fits = |order| match order {
+            Order::Momentary => !protocol.keeps_versions(),
+            Order::Logical => protocol.keeps_read_times(),
+            Order::Beginning | Order::Snapshot => protocol.keeps_versions(),
+        };
+        if let Some(order) = order_of(shared.order.load(Ordering::Relaxed))
+            && !fits(order)
+        {
+            return Err(SchemaError::WrongOrder(name, protocol, order));
+        }
+        if let Some(other) =
+            catalog.tables.iter().find(|table| table.protocol.keeps_versions() != protocol.keeps_versions())
+        {
+            return Err(SchemaError::NoCommonOrder(name, protocol, other.protocol));
         }
         if options.protocol.has_ages() {
             shared.has_ages.store(true, Ordering::Relaxed);
@@ -485,7 +532,10 @@ impl<H: Host> Database<H> {
         if options.protocol.has_ranges() {
             shared.has_ranges.store(true, Ordering::Relaxed);
         }
-        if options.protocol.has_ages() || options.protocol.has_ranges() {
+        if options.protocol.keeps_versions() {
+            shared.keeps_versions.store(true, Ordering::Relaxed);
+        }
+        if options.protocol.has_ages() || options.protocol.has_ranges() || options.protocol.keeps_versions() {
             shared.has_more_to_begin.store(true, Ordering::Relaxed);
         }
         if options.protocol.locks_reads() {
@@ -498,7 +548,10 @@ impl<H: Host> Database<H> {
             shared.waits_both_ways.store(true, Ordering::Relaxed);
         }
         let aux_words = options.protocol.aux_words(shared.slots.count());
-        let layout = Layout::new(sizes, coarse, aux_words, key_bytes);
+        let mut layout = Layout::new(sizes, coarse, aux_words, key_bytes);
+        if options.protocol.keeps_versions() {
+            layout = layout.keeping_versions(aux_words);
+        }
         let core = Arc::new(TableCore {
             id: u32::try_from(catalog.tables.len()).unwrap_or(u32::MAX),
             database: self.shared.id,
@@ -610,11 +663,7 @@ impl<H: Host> Database<H> {
     /// The order in which the database's transactions are serialized; `None` before the first one
     /// begins, unless the builder has said.
     pub fn order(&self) -> Option<Order> {
-        match self.shared.order.load(Ordering::Acquire) {
-            MOMENTARY => Some(Order::Momentary),
-            LOGICAL => Some(Order::Logical),
-            _ => None,
-        }
+        order_of(self.shared.order.load(Ordering::Acquire))
     }
 
     /// The conflicts since the database was made.

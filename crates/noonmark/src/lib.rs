@@ -65,9 +65,10 @@
 //!
 //! # What is guaranteed
 //!
-//! - *Serializable*, whatever the tables' protocols, mixed ones too: see [`order`].
-//! - *Strict*, too, in a database in [momentary order](Order::Momentary), which is every one whose tables are not
-//!   all among `tictoc`, `sundial`, `dynamic` and `ranges`: a transaction comes after all that had committed before it began. In [logical
+//! - *Serializable*, whatever the tables' protocols, mixed ones too: see [`order`]. (But for [`Order::Snapshot`], which must be
+//!   asked for.)
+//! - *Strict*, too, in a database in [momentary order](Order::Momentary), or in that of [beginnings](Order::Beginning) (all tables
+//!   `fixed`): so in every one whose tables are not all among `tictoc`, `sundial`, `dynamic` and `ranges`: a transaction comes after all that had committed before it began. In [logical
 //!   order](Order::Logical) a session's transactions are in order, and nothing else follows real time.
 //! - *All or nothing*: an [`Abort`] says that nothing was applied.
 //! - *Not durable*: a database is gone with its last handle.
@@ -116,6 +117,7 @@
 //! Write to disk, keep old versions, evict rows, drop tables, or lend references to values.
 
 mod abort;
+mod begin_times;
 mod cells;
 mod commit;
 mod conflicts;
@@ -124,6 +126,7 @@ mod database;
 mod gate;
 mod group;
 mod index;
+mod kept;
 mod key;
 mod lines;
 mod many;

@@ -22,6 +22,9 @@ pub(crate) const GATE: Line = Line { space: SHARED, line: 0 };
 /// The line of the last commit time of passing sessions.
 pub(crate) const PASSING: Line = Line { space: SHARED, line: 1 };
 
+/// The clock of [`crate::begin_times`].
+pub(crate) const BEGIN_TIMES: Line = Line { space: SHARED, line: 2 };
+
 /// What a slot says of its transaction.
 pub(crate) fn slot(slot: SlotId) -> Line {
     Line { space: SLOTS, line: slot.index() as u64 }

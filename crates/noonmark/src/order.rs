@@ -58,9 +58,17 @@
 //!   (1) and (2) as cells do. It is not strict; a session's transactions are in
 //!   order, since each starts from the commit time of the one before.
 //!
-//! Which of the two is settled when the database's first transaction begins: logical if all tables
-//! keep read times then, momentary otherwise, unless [`Builder::order`](crate::Builder::order) says.
-//! Tables that are made later must fit: any protocol fits a momentary database.
+//! - **Beginning**: a transaction takes place at the time at which it began, drawn from one clock. Only `fixed` does, and it
+//!   goes with no other protocol: a moment at commit, or a time worked out from the data, is not when it began. *Argument*: times
+//!   are unique. Who reads gets the version of its time, and sees to it that none comes between that and
+//!   itself: of a cell by the read time that it leaves, or since it meets whoever is about to write earlier; of a key that has
+//!   no record by the read time of the index node, which a new record takes over. So everybody reads what a serial
+//!   execution in the order of times would show. It is strict, as times of the clock follow real time.
+//!   ([`Order::Snapshot`](crate::Order::Snapshot) gives up that writes take place at that time: snapshot isolation.)
+//!
+//! Which of them is settled when the database's first transaction begins: beginning if all tables keep
+//! versions, logical if all keep read times, momentary otherwise, unless [`Builder::order`](crate::Builder::order) says.
+//! Tables that are made later must fit: any protocol but `fixed` fits a momentary database.
 //!
 //! The other way out would be to carry read times in every table and to have all transactions of a mixed
 //! database commit at logical times. It costs every protocol a word in every cell and an atomic

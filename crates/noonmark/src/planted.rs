@@ -24,6 +24,12 @@ pub enum Bug {
     MarkLeftEarly,
     /// `ranges`: a reader does not come before the current writer that it finds.
     WriterNotMet,
+    /// `fixed`: a writer does not look for who has read later than it began.
+    ReadsForgotten,
+    /// `fixed`: a reader does not look again whether somebody has placed an intent meanwhile.
+    IntentNotMet,
+    /// `fixed`: what is replaced is not kept.
+    NothingKept,
     /// `f1` looks at what was read when it would lock it, and locks only what is to be written.
     SealWritesOnly,
     /// `sundial` renews the lease of a version that has been replaced.

@@ -67,6 +67,8 @@ pub(crate) struct Layout {
     key_at: usize,
     /// How long every key is, if they are all of one length: there is no room for more.
     key_bytes: Option<usize>,
+    /// How many words after a cell's version word the [kept versions](crate::kept) of its table lie, if it has them.
+    kept: Option<usize>,
     /// Offset in words of the first word after the cells.
     end: usize,
 }
@@ -107,7 +109,12 @@ impl Layout {
         };
         let group_count = groups.len();
         let groups = std::array::from_fn(|index| groups[if index < group_count { index } else { 0 }]);
-        Layout { groups, group_count, cells, key_at, key_bytes, end }
+        Layout { groups, group_count, cells, key_at, key_bytes, kept: None, end }
+    }
+
+    /// The same of a table that keeps the versions that are replaced: the last of a cell's `aux_words` leads to them.
+    pub(crate) fn keeping_versions(self, aux_words: usize) -> Self {
+        Layout { kept: Some(aux_words), ..self }
     }
 
     /// Where group number `index` lies, which must be one of the table's.
@@ -224,7 +231,7 @@ impl RecordPtr {
         RecordPtr(address)
     }
 
-    /// Frees the versions that its groups point to.
+    /// Frees the versions that its groups point to, and those that are kept.
     ///
     /// # Safety
     /// `layout` is the one that it was made with, and nobody else refers to it any more.
@@ -232,6 +239,14 @@ impl RecordPtr {
         for group in layout.groups().iter().filter(|g| g.size.is_boxed()) {
             // SAFETY: promised by the caller.
             unsafe { free_boxed(self.words(group.at, 1)[0].load(Ordering::Relaxed)) };
+        }
+        let Some(kept) = layout.kept else { return };
+        for cell in &layout.cells {
+            // SAFETY: promised by the caller; the word is one of the cell's.
+            unsafe {
+                let head = self.words((cell + kept) as u32, 1)[0].load(Ordering::Relaxed);
+                crate::kept::free_all(head, layout);
+            }
         }
     }
 

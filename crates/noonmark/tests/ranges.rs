@@ -392,7 +392,10 @@ fn they_go_with_what_keeps_read_times_or_do_not_travel() {
             match other.keeps_read_times() {
                 true => drop(made.unwrap()),
                 false => {
-                    assert_eq!(made.unwrap_err(), SchemaError::WrongOrder(format!("beside {other}"), other))
+                    assert_eq!(
+                        made.unwrap_err(),
+                        SchemaError::WrongOrder(format!("beside {other}"), other, Order::Logical)
+                    )
                 }
             }
         }

@@ -51,7 +51,7 @@ impl fmt::Display for ProtocolChoice {
         match self {
             ProtocolChoice::Mutex => f.write_str("mutex"),
             ProtocolChoice::Engine(protocol) => f.write_str(protocol.name()),
-            ProtocolChoice::Mixed(protocols) if protocols == Protocol::ALL => f.write_str(MIXED),
+            ProtocolChoice::Mixed(protocols) if *protocols == Protocol::all_that_mix() => f.write_str(MIXED),
             ProtocolChoice::Mixed(protocols) => {
                 let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
                 f.write_str(&names.join("+"))
@@ -68,7 +68,7 @@ impl FromStr for ProtocolChoice {
             return Ok(ProtocolChoice::Mutex);
         }
         if name == MIXED {
-            return Ok(ProtocolChoice::Mixed(Protocol::ALL.to_vec()));
+            return Ok(ProtocolChoice::Mixed(Protocol::all_that_mix()));
         }
         let mut protocols = Vec::new();
         for part in name.split('+').map(str::trim) {
@@ -84,12 +84,17 @@ impl FromStr for ProtocolChoice {
                     let names = names.join(", ");
                     RunError::Setting(format!(
                         "there is no protocol '{part}': choose among {names}; joined by + they share one \
-                         database, and {MIXED} is all but mutex"
+                         database, and {MIXED} is all that can"
                     ))
                 })?,
             };
             if protocols.contains(&protocol) {
                 return Err(RunError::Setting(format!("{name}: {protocol} is there twice")));
+            }
+            if let Some(other) = protocols.iter().find(|other| !protocol.mixes_with(**other)) {
+                let what =
+                    format!("{name}: {other} and {protocol} have no common order, and mix in no database");
+                return Err(RunError::Setting(what));
             }
             protocols.push(protocol);
         }

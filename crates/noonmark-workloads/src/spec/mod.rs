@@ -118,7 +118,7 @@ impl Spec {
         spec.workload.check()?;
         if let (Some(tables), mixed) = (spec.workload.tables(), spec.protocol.protocols().len())
             && mixed > tables
-            && (tables == 1 || spec.protocol != ProtocolChoice::Mixed(noonmark::Protocol::ALL.to_vec()))
+            && (tables == 1 || spec.protocol != ProtocolChoice::Mixed(noonmark::Protocol::all_that_mix()))
         {
             let what = match tables {
                 1 => "has one table, which takes one protocol".to_owned(),

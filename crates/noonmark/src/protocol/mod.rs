@@ -24,6 +24,8 @@
 //! **To add a protocol**: one file here with an `impl Rules`, and one line in the list below. All that others
 //! must know of it they ask through [`Rules`] and [`Protocol`].
 
+use crate::begin_times::BeginTimes;
+use crate::kept::Kept;
 use crate::lines;
 use crate::planted::{Bug, Planted};
 use crate::range::{Range, Ranges as RangesOfSlots};
@@ -66,6 +68,10 @@ protocols! {
         /// [Sundial §3].
         Sundial = "sundial" => sundial::Sundial,
     }
+    mod fixed {
+        /// Multiversion timestamp ordering: at the time of its begin. In databases of its own [Dynamic §III.B].
+        Fixed = "fixed" => fixed::Fixed,
+    }
     mod dynamic {
         /// MaaT: ranges of commit times, which those who commit push aside [Dynamic §IV to VI].
         Dynamic = "dynamic" => dynamic::Dynamic,
@@ -87,6 +93,24 @@ pub enum Order {
     /// By commit time, which need not follow real time: more schedules commit. Only for databases
     /// whose tables all have protocols that carry read times (`tictoc`, `sundial`, `dynamic` and `ranges`).
     Logical,
+    /// By the time at which it began. Strict. Only for databases all of whose tables are of a protocol that keeps versions
+    /// (`fixed`), and such tables take no other.
+    Beginning,
+    /// Not serializable: *snapshot isolation*. As [`Order::Beginning`], but for this: who writes what was read later than it
+    /// began commits at a later time, though what it has read may not hold until then. No update is lost; but two
+    /// transactions that each read what the other writes may both commit. Only if the builder says so.
+    Snapshot,
+}
+
+impl std::fmt::Display for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Order::Momentary => "momentary",
+            Order::Logical => "logical",
+            Order::Beginning => "beginning",
+            Order::Snapshot => "snapshot",
+        })
+    }
 }
 
 /// The transaction on whose behalf a rule is asked.
@@ -97,6 +121,8 @@ pub(crate) struct Me<'a, H> {
     pub room: &'a WaitingRoom,
     /// The ranges of commit times, for those protocols that have them.
     pub ranges: &'a RangesOfSlots,
+    /// When transactions began, for those protocols that keep versions.
+    pub begin_times: &'a BeginTimes,
     pub order: Order,
     pub planted: Planted,
     /// The cell that the rule is about, for the host's book of cache lines.
@@ -142,6 +168,11 @@ impl<H: Host> Me<'_, H> {
     #[inline(always)]
     fn touch_slot(&self, slot: SlotId, access: Access) {
         self.host.touch(|| lines::slot(slot), access);
+    }
+
+    /// When this transaction began; at the end of time, if it has no time.
+    fn begin_time(&self) -> Timestamp {
+        self.begin_times.of(self.slot()).unwrap_or(Timestamp::MAX)
     }
 
     /// The transaction's own range of commit times.
@@ -192,12 +223,16 @@ impl<H: Host> Me<'_, H> {
 pub(crate) trait CopyValue {
     /// Copies it.
     fn copy(&mut self);
+    /// Copies one that was replaced.
+    fn copy_kept(&mut self, kept: &Kept);
 }
 
 /// Of a read that only wants to know the version.
 impl CopyValue for () {
     #[inline(always)]
     fn copy(&mut self) {}
+
+    fn copy_kept(&mut self, _: &Kept) {}
 }
 
 /// A version as it was read: what a validation needs to know of it.
@@ -245,6 +280,10 @@ pub(crate) enum What {
     ReadLocked { by: SlotId },
     /// No commit time is left between what must come before and what must come after.
     NoTime { earliest: Timestamp, latest: Timestamp },
+    /// It would have been written at a time at which a later version is there already.
+    Later { began: Timestamp, version: Word },
+    /// It would have been written before it was read.
+    ReadLater { began: Timestamp, read: Timestamp },
     /// An older transaction wanted what this one held.
     Wounded { by: TxnId },
     /// Keys came or went in an index node that was relied on.
@@ -292,6 +331,9 @@ pub(crate) trait Rules {
     const HAS_RANGES: bool = false;
     /// Whether reads leave something behind that [`Rules::release_read`] takes away.
     const LOCKS_READS: bool = false;
+    /// Whether versions that are replaced are kept for those that began before ([`crate::kept`]), and transactions have a time at
+    /// which they began ([`crate::begin_times`]). Its last word beside the version word is the kept versions'.
+    const KEEPS_VERSIONS: bool = false;
     /// Whether what was read, and will not be written, is sealed before what will be written.
     const SEALS_READS: bool = false;
 
@@ -517,6 +559,16 @@ macro_rules! protocols {
                 with_protocol!(self, P => P::KEEPS_READ_TIMES)
             }
 
+            /// Whether one database can have tables of both.
+            pub const fn mixes_with(self, other: Protocol) -> bool {
+                self.keeps_versions() == other.keeps_versions()
+            }
+
+            /// Those of which one database can have tables together.
+            pub fn all_that_mix() -> Vec<Protocol> {
+                Self::ALL.iter().copied().filter(|protocol| !protocol.keeps_versions()).collect()
+            }
+
             pub(crate) const fn has_ages(self) -> bool {
                 with_protocol!(self, P => P::HAS_AGES)
             }
@@ -531,6 +583,12 @@ macro_rules! protocols {
 
             pub(crate) const fn has_ranges(self) -> bool {
                 with_protocol!(self, P => P::HAS_RANGES)
+            }
+
+            /// Whether it keeps the versions that are replaced: then its tables go with no others, and the database is
+            /// in the order of [beginnings](Order::Beginning).
+            pub const fn keeps_versions(self) -> bool {
+                with_protocol!(self, P => P::KEEPS_VERSIONS)
             }
 
             pub(crate) const fn locks_reads(self) -> bool {
