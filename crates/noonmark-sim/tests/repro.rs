@@ -70,7 +70,7 @@ fn ycsb_comes_to_the_same_everywhere() {
         ("tictoc", [(62, 292), (84, 329)]),
         ("two-phase-no-wait", [(42, 275), (48, 258)]),
         ("swiss", [(35, 289), (42, 283)]),
-        ("adaptive", [(16, 203), (9, 234)]),
+        ("adaptive", [(52, 329), (68, 316)]),
     ];
     assert_eq!(all("granularity-fig2a", 32), pinned);
 }
@@ -83,7 +83,7 @@ fn tpcc_comes_to_the_same_everywhere() {
         ("tictoc", [(595, 602), (644, 560)]),
         ("two-phase-no-wait", [(448, 809), (537, 573)]),
         ("swiss", [(432, 732), (513, 758)]),
-        ("adaptive", [(655, 610), (733, 581)]),
+        ("adaptive", [(649, 632), (733, 581)]),
     ];
     assert_eq!(all("granularity-fig3a", 64), pinned);
 }

@@ -335,6 +335,91 @@ fn who_has_passed_its_commit_point_is_not_wounded() {
 }
 
 // ---------------------------------------------------------------------------------------------------------
+// adaptive
+
+/// Two hot rows of an `adaptive` table: readers that were overtaken have made them so.
+fn hot_rows(db: &Database<Stage>) -> Table<u64, u64> {
+    let rows = table(db, "rows", Protocol::Adaptive);
+    let [mut reading, mut writing] = sessions(db);
+    for key in [1, 2] {
+        reading.transact(|tx| tx.insert(&rows, key, 0)).unwrap();
+        // From when on a row is hot is the protocol's affair: then its readers keep writers out.
+        let is_hot = (0..100).any(|_| {
+            let mut overtaken = reading.begin();
+            overtaken.get(&rows, key).unwrap();
+            let written = writing.transact_with(&Policy::once(), |tx| tx.write(&rows, key, 0));
+            assert_eq!(overtaken.commit().is_err(), written.is_ok());
+            written.is_err()
+        });
+        assert!(is_hot);
+    }
+    rows
+}
+
+/// Who meets another at a hot row gives up at once, whichever of the two reads or writes: asking again, two that each
+/// hold what the other wants would ask in vain. [Granularity §3.2: a strict lock, for which nobody waits].
+#[test]
+fn adaptive_gives_up_where_it_meets_another_at_a_hot_row() {
+    type Step = fn(&mut Transaction<'_, Stage>, &Table<u64, u64>) -> Result<(), Abort>;
+    let read: Step = |tx, rows| tx.get(rows, 1).map(drop);
+    let update: Step = |tx, rows| tx.update(rows, 1, |value| *value += 1).map(drop);
+    let write: Step = |tx, rows| tx.write(rows, 1, 7).map(drop);
+    let read_to_write: Step = |tx, rows| {
+        tx.get(rows, 1)?;
+        tx.update(rows, 1, |value| *value += 1).map(drop)
+    };
+    for (holds, meets, rule) in [
+        (read, update, "adaptive: seal"),
+        (read, read_to_write, "adaptive: seal"),
+        (read, write, "adaptive: seal"),
+        (update, read, "adaptive: read"),
+        (update, update, "adaptive: seal"),
+        (update, write, "adaptive: seal"),
+    ] {
+        let db = builder().build().unwrap();
+        let rows = hot_rows(&db);
+        let [mut s1, mut s2] = sessions(&db);
+        let mut holder = s1.begin();
+        holds(&mut holder, &rows).unwrap();
+        let mut other = s2.begin();
+        // Few touches: the row's, and none again.
+        let met = interrupted(
+            At::Touch(20),
+            || panic!("it asks again and again"),
+            || meets(&mut other, &rows).and_then(|()| other.commit()),
+        );
+        let abort = met.expect_err("the row is held");
+        assert_eq!(abort.rule(), rule, "{abort}");
+        holder.commit().expect("who was there first is not disturbed");
+    }
+}
+
+/// Two that have read two hot rows, and write one each: the second to ask commits.
+#[test]
+fn of_two_who_have_read_what_the_other_writes_adaptive_lets_one_through() {
+    for update in [false, true] {
+        let db = builder().build().unwrap();
+        let rows = hot_rows(&db);
+        let [mut s1, mut s2] = sessions(&db);
+        let [mut one, mut other] = [s1.begin(), s2.begin()];
+        for tx in [&mut one, &mut other] {
+            for key in [1, 2] {
+                assert_eq!(tx.get(&rows, key).unwrap(), Some(0));
+            }
+        }
+        let write = |mut tx: Transaction<'_, Stage>, key| {
+            match update {
+                true => tx.update(&rows, key, |value| *value += 1).map(drop)?,
+                false => tx.write(&rows, key, 1).map(drop)?,
+            }
+            tx.commit()
+        };
+        write(one, 1).expect_err("the other has read it");
+        write(other, 2).expect("nobody is left who has read it");
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------
 // f1
 
 /// Two transactions, each of which reads what the other writes: how many of them commit if the second comes to its

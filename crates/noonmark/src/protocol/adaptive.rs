@@ -9,10 +9,10 @@
 //!                  each write that commits: heat falls by one
 //! ```
 //!
-//! - *Read*, optimistic: as `occ`. Pessimistic: enter the read indicator, then look for a write lock,
-//!   and leave again if there is one.
+//! - *Read*, optimistic: as `occ`. Pessimistic: enter the read indicator, then look for a write lock;
+//!   leave again and give up if there is one.
 //! - *Update* (a read that a write will follow), optimistic: as `occ`. Pessimistic: seal at once.
-//! - *Seal*: lock the version word, then wait a bounded time for readers in the indicator to leave.
+//! - *Seal*: lock the version word; give up if there are readers in the indicator, or, in a hot cell, another's lock.
 //! - *Validate*: what was read is current and not locked by others: true anyway for whoever is in the
 //!   indicator.
 //!
@@ -22,8 +22,12 @@
 //! mode is part of its state; there a change of mode has to be fought out between readers and
 //! writers.
 //!
-//! Waits are bounded spins, so there is nothing to deadlock: two transactions that each have locked what
-//! the other wants give up, and try again.
+//! Nobody waits for a lock that is held while its holder executes: where a cell is hot, whoever meets a lock gives up, and a
+//! writer that meets a reader gives up anywhere. Were either to ask again, two transactions that each hold
+//! what the other wants, be it only that both have read the row that both are to write, would ask until their patience
+//! ends, and keep all that they have locked from the others meanwhile. (Of the mode with locks the paper only says that it is
+//! strict, and of locks under all protocols that nobody waits for them.) Where it is calm, locks are held
+//! during commits only, and whoever meets one asks again a bounded number of times, as under `occ`.
 
 use super::{
     Conflict, CopyValue, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically,
@@ -77,6 +81,12 @@ impl Rules for Adaptive {
         if !Self::is_hot(cell) {
             return read_optimistically(RULE, me, cell, copy);
         }
+        me.touch(Access::Read);
+        let word = cell.word.load();
+        if word.is_locked() {
+            // Not even entered, as a writer that finds a reader gives up.
+            return Step::Abort(Conflict::locked(RULE, word));
+        }
         me.touch(Access::ReadModifyWrite);
         let newly = Self::readers(cell).enter(me.slot());
         me.touch(Access::Read);
@@ -84,10 +94,10 @@ impl Rules for Adaptive {
         if word.is_locked() {
             if newly {
                 me.touch(Access::ReadModifyWrite);
-                // Nobody ever waits for readers here but by spinning.
+                // Nobody ever waits for readers here.
                 let _ = Self::readers(cell).leave(me.slot());
             }
-            return Step::Busy(Conflict::locked(RULE, word));
+            return Step::Abort(Conflict::locked(RULE, word));
         }
         // No writer installs before this slot has left the indicator.
         copy.copy();
@@ -119,20 +129,25 @@ impl Rules for Adaptive {
         hold: &mut Hold,
     ) -> Step<(), Conflict> {
         const RULE: &str = "adaptive: seal";
-        if hold.prev.is_none() {
-            match lock_version(RULE, me, cell, seen, hold) {
-                Step::Ready(()) => {}
-                Step::Abort(conflict) => {
-                    Self::heat_up(me, cell);
-                    return Step::Abort(conflict);
-                }
-                step => return step,
+        if hold.prev.is_some() {
+            // There was no reader when it was locked, and who has come since finds the lock and leaves.
+            return Step::Ready(());
+        }
+        match lock_version(RULE, me, cell, seen, hold) {
+            Step::Ready(()) => {}
+            Step::Abort(conflict) => {
+                Self::heat_up(me, cell);
+                return Step::Abort(conflict);
             }
+            Step::Busy(conflict) if matches!(conflict.what, What::Locked { .. }) && Self::is_hot(cell) => {
+                return Step::Abort(conflict);
+            }
+            step => return step,
         }
         me.touch(Access::Read);
         match Self::readers(cell).others(me.slot()).next() {
             None => Step::Ready(()),
-            Some(by) => Step::Busy(Conflict { rule: RULE, what: What::ReadLocked { by } }),
+            Some(by) => Step::Abort(Conflict { rule: RULE, what: What::ReadLocked { by } }),
         }
     }
 
