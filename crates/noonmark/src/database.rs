@@ -401,6 +401,8 @@ impl<H: Host> Builder<H> {
             return Err(BuildError::Sessions(self.max_sessions));
         }
         let slots = self.max_sessions;
+        // Also for who begins before there is a table.
+        let keeps_versions = matches!(self.order, Some(Order::Beginning | Order::Snapshot));
         Ok(Database {
             shared: Arc::new(Shared {
                 id: next_id(),
@@ -422,8 +424,8 @@ impl<H: Host> Builder<H> {
                 order: AtomicU32::new(number(self.order)),
                 has_ages: AtomicBool::new(false),
                 has_ranges: AtomicBool::new(false),
-                keeps_versions: AtomicBool::new(false),
-                has_more_to_begin: AtomicBool::new(false),
+                keeps_versions: AtomicBool::new(keeps_versions),
+                has_more_to_begin: AtomicBool::new(keeps_versions),
                 has_read_locks: AtomicBool::new(false),
                 waits_both_ways: AtomicBool::new(false),
                 passing_floor: AtomicU64::new(0),

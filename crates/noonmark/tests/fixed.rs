@@ -236,6 +236,21 @@ fn a_snapshot_does_not_change() {
     assert!(reading.commit().unwrap().time < time);
 }
 
+/// Who has begun before there was a table has begun all the same.
+#[test]
+fn who_begins_before_there_is_a_table_has_its_time() {
+    let db = builder().order(Order::Beginning).build().unwrap();
+    let [mut s1, mut s2] = sessions(&db);
+    let mut early = s1.begin();
+    let rows = table(&db, "rows", Protocol::Fixed);
+    s2.transact(|tx| tx.insert(&rows, 1, 1)).unwrap();
+    assert_eq!(early.get(&rows, 1).unwrap(), None);
+    early.commit().unwrap();
+    // It has not read at the end of time, which nobody could write after.
+    write(&mut s2, &rows, 1, 2);
+    assert_eq!(s1.transact(|tx| tx.get(&rows, 1)).unwrap(), Some(2));
+}
+
 /// Such tables go with no others.
 #[test]
 fn it_goes_with_no_other_protocol() {

@@ -179,6 +179,34 @@ fn a_queue_stays_as_large_as_its_content() {
     }
 }
 
+/// Versions that nobody can read any more are given up: beside a reader who stays they pile up; when it has ended, and
+/// the rows are written again, they go.
+#[test]
+fn versions_go_when_nobody_can_read_them() {
+    let _alone = alone();
+    for granularity in GRANULARITIES {
+        let db = Database::in_memory();
+        let options = options(Protocol::Fixed, IndexKind::Hash, granularity);
+        let table = db.create_table::<u64, (u64, Vec<u8>)>("rows", options).unwrap();
+        let [mut writing, mut reading] = [(); 2].map(|()| db.session().unwrap());
+        let mut write_all = |times: u64| {
+            for number in 0..times * 10 {
+                writing.transact(|tx| tx.upsert(&table, number % 10, (number, vec![1; 100]))).unwrap();
+            }
+            live_bytes()
+        };
+        let before = write_all(200);
+        let mut reader = reading.begin();
+        let piled_up = write_all(200) - before;
+        // Two thousand versions, or nearly, with their values.
+        assert!(piled_up > 1_900 * 100, "{granularity:?}: {piled_up} bytes");
+        assert_eq!(reader.get(&table, 3).unwrap(), Some((1993, vec![1; 100])));
+        reader.commit().unwrap();
+        let left = write_all(200) - before;
+        assert!(left < 1_900 * 100 / 10, "{granularity:?}: {left} bytes");
+    }
+}
+
 #[test]
 fn what_a_session_leaves_behind_is_reclaimed_by_others() {
     let _alone = alone();

@@ -137,7 +137,9 @@ fn lock(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<Word, Co
     let word = cell.word.load();
     if word.is_locked() {
         return match word.owner() {
-            Some(owner) if me.begin_times.of(owner.slot()).is_some() => met_intent(me, cell, WRITE, word, owner),
+            Some(owner) if me.begin_times.of(owner.slot()).is_some() => {
+                met_intent(me, cell, WRITE, word, owner)
+            }
             // Reclaimed, or somebody is about to; or he has just ended.
             _ => Step::Busy(Conflict::locked(WRITE, word)),
         };
@@ -271,6 +273,8 @@ impl Rules for Fixed {
     /// Only when nobody is left who may see what was there before.
     fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
         let read = Timestamp::new(rts(cell).load(Ordering::SeqCst));
-        (me.begin_times.advance() >= prev.time()).then(|| read.max(prev.time()))
+        let times = me.begin_times;
+        let nobody = times.frontier() >= prev.time() || times.advance() >= prev.time();
+        nobody.then(|| read.max(prev.time()))
     }
 }
