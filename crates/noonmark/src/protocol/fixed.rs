@@ -4,7 +4,7 @@
 //! there aborts, and begins again, later: that is the rigidity that `dynamic` was made to do away with.
 //!
 //! Beside the data: `rts`, the latest time at which somebody read what is in the cell now (the paper's timestamp
-//! cache, exact and for ever); the version of what is in the cell, which says so while the version word is locked,
+//! cache); the version of what is in the cell, which says so while the version word is locked,
 //! too; and the versions before ([`crate::kept`]).
 //!
 //! - *Read* at time `t`: the version of time `t`. If it is the current one, raise `rts` to `t` first.
@@ -22,8 +22,9 @@
 //! the reader meets the intent. A reader under an intent raises `rts`, too: its owner, who is later, does not mind;
 //! but if it aborts, another may come who is earlier.
 //!
-//! The order is that of the times, which come from one clock: strict. Nothing that is read, but not written, can make a transaction
-//! abort, save the intent of an older one.
+//! The order is that of the times, which come from one clock: strict. A row that is read, but not written, makes nobody abort,
+//! save by the intent of an older transaction; and an index node only if its keys change while it is being
+//! looked at.
 //!
 //! # The weaker level
 //!
