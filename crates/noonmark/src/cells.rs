@@ -85,6 +85,30 @@ impl CopyValue for CopyImage<'_> {
     }
 }
 
+/// Groups in the write set that may be changed where they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Opened {
+    /// The number of their entry.
+    entry: u32,
+    /// Where in the arena the first of them is.
+    at: u32,
+}
+
+impl Opened {
+    #[inline(always)]
+    fn new(entry: usize, at: usize) -> Self {
+        Opened { entry: entry as u32, at: at as u32 }
+    }
+    #[inline(always)]
+    pub(crate) fn entry(self) -> usize {
+        self.entry as usize
+    }
+    #[inline(always)]
+    pub(crate) fn at(self) -> usize {
+        self.at as usize
+    }
+}
+
 impl<H: Host> Context<H> {
     /// Reads groups of a row, as many as there are sizes, into `row`. False: the row is absent.
     #[inline(always)]
@@ -203,39 +227,51 @@ impl<H: Host> Context<H> {
     ) -> Result<bool, Stop> {
         let t = table.get();
         let layout = &t.layout;
-        let &GroupLayout { cell, cell_at, cell_words, .. } = layout.group(first);
+        let cell = layout.group(first).cell;
         if let Some(index) = self.writes.find(record, cell) {
             entries[cell as usize % GROUPS_MAX] = index as u32;
             return self.read_own(index, first, sizes, row);
         }
+        let mut copy = CopyGroups { record, layout, first, sizes, row };
+        let read =
+            with_protocol!(t.protocol, P => self.add_entry_as_read::<P>(table, record, first, &mut copy));
+        let (index, here) = read?;
+        entries[cell as usize % GROUPS_MAX] = index as u32;
+        Ok(here)
+    }
+
+    /// Reads a cell, one of whose groups this is and which has no entry in the write set, in order to write it, and adds
+    /// the entry: its number, and whether the row is there.
+    #[inline(always)]
+    fn add_entry_as_read<P: Rules>(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        group: usize,
+        copy: &mut impl CopyValue,
+    ) -> Result<(usize, bool), Stop> {
+        let t = table.get();
+        let &GroupLayout { cell, cell_at, cell_words, .. } = t.layout.group(group);
         let place = Place { table, record, at: cell_at };
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
         let mut hold = Hold::default();
-        let mut copy = CopyGroups { record, layout, first, sizes, row };
         self.shared.host.work(Work::Operation);
-        let seen = with_protocol!(t.protocol, P => ask!(
-            self.asker(),
-            place,
-            hold,
-            |me| P::update(me, view, hold, &mut copy),
-            |refusal| {
-                self.release_hold(table, record, cell_at, hold);
-                return Err(self.explain(refusal, place, cell));
-            }
-        ));
+        let seen = ask!(self.asker(), place, hold, |me| P::update(me, view, hold, copy), |refusal| {
+            self.release_hold(table, record, cell_at, hold);
+            return Err(self.explain(refusal, place, cell));
+        });
         self.read_bound = self.read_bound.max(seen.word.time());
         // Validated when it is locked, so it is not in the read set.
         let here = !seen.word.is_absent();
         let effect = if here { Effect::Change } else { Effect::Keep };
-        let image = self.writes.make_image(cell_words as usize);
+        let image = self.writes.make_room(cell_words as usize);
         let entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
-        entries[cell as usize % GROUPS_MAX] = self.writes.push(entry) as u32;
-        Ok(here)
+        Ok((self.writes.push(entry), here))
     }
 
     /// Gets groups that are in one cell, and of fixed size, ready to be changed in place: reads them into the
-    /// image that the write set has of the cell. Where in the arena they are then; `None`: the row is absent.
+    /// image that the write set has of the cell. `None`: the row is absent.
     #[inline(always)]
     pub(crate) fn read_into_image<P: Rules>(
         &mut self,
@@ -243,7 +279,7 @@ impl<H: Host> Context<H> {
         record: RecordPtr,
         first: usize,
         sizes: &[Size],
-    ) -> Result<Option<usize>, Stop> {
+    ) -> Result<Option<Opened>, Stop> {
         let t = table.get();
         let &GroupLayout { cell, cell_at, at, in_cell, cell_words, cell_fixed, .. } = t.layout.group(first);
         if let Some(index) = self.writes.find(record, cell) {
@@ -274,21 +310,22 @@ impl<H: Host> Context<H> {
         self.read_bound = self.read_bound.max(seen.word.time());
         // Validated when it is locked, so it is not in the read set.
         let here = !seen.word.is_absent();
-        let (effect, valued) =
-            if here { (Effect::Change, group_bits(first, sizes)) } else { (Effect::Keep, 0) };
+        let effect = if here { Effect::Change } else { Effect::Keep };
+        // Of several groups, who changes them says which have changed.
+        let valued = if here && sizes.len() == 1 { group_bits(first, sizes) } else { 0 };
         let entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
-        self.writes.push(entry.with_values(cell_fixed, valued));
-        Ok(here.then_some(image + in_cell as usize))
+        let entry = self.writes.push(entry.with_values(cell_fixed, valued));
+        Ok(here.then_some(Opened::new(entry, image + in_cell as usize)))
     }
 
     /// The same of a cell that this transaction writes already.
     #[inline(never)]
-    fn change_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<usize>, Stop> {
+    fn change_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<Opened>, Stop> {
         if self.settle_own(index, first, sizes)?.is_none() {
             return Ok(None);
         }
         let at = self.writes.entry(index).table.get().layout.group(first).in_cell as usize;
-        Ok(Some(self.writes.will_have_values(index, first, at, sizes)))
+        Ok(Some(Opened::new(index, self.writes.will_have_values(index, first, at, sizes))))
     }
 
     /// Sees to it that the values of these groups, in a cell that this transaction writes, are in its image.
@@ -443,7 +480,7 @@ impl<H: Host> Context<H> {
             ));
         }
         // The groups of a cell are numbered from its own number on, or there is one cell.
-        let image = self.writes.make_image(t.layout.group(cell).cell_words as usize);
+        let image = self.writes.make_room(t.layout.group(cell).cell_words as usize);
         let mut entry = WriteEntry::new(place, cell as u32, Effect::Change, None, hold, image);
         entry.must_exist = must_exist;
         Ok(self.writes.push(entry))
@@ -469,27 +506,48 @@ impl<H: Host> Context<H> {
         self.with_row(sizes, |context, row| context.read_groups(table, record, first, sizes, row))
     }
 
-    /// The same of all groups, which will be written: cell by cell, without a look at the values.
+    /// The same of all groups, which will be written: cell by cell, without a look at the values. `is_new`: this transaction
+    /// has just put the record in, so that it cannot have entries for it.
     pub(crate) fn is_present_for_update(
         &mut self,
         table: TableRef,
         record: RecordPtr,
+        is_new: bool,
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
-        let layout = &table.get().layout;
-        let present = self.read_cell_to_write(table, record, 0, &[], &mut [], entries)?;
-        let others = if layout.is_one_cell() { 1 } else { layout.groups().len() };
-        for first in 1..others {
-            if self.read_cell_to_write(table, record, first, &[], &mut [], entries)? != present {
+        with_protocol!(table.get().protocol, P => {
+            self.is_present_for_update_by::<P>(table, record, is_new, entries)
+        })
+    }
+
+    #[inline(always)]
+    fn is_present_for_update_by<P: Rules>(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        is_new: bool,
+        entries: &mut [u32; GROUPS_MAX],
+    ) -> Result<bool, Stop> {
+        let mut present = None;
+        // The groups of a cell are numbered from its own number on, or there is one cell.
+        for (cell, number) in entries.iter_mut().enumerate().take(table.get().layout.cells().len()) {
+            let own = if is_new { None } else { self.writes.find(record, cell as u32) };
+            let (index, here) = match own {
+                Some(index) => (index, !self.writes.entry(index).leaves_absent()),
+                None => self.add_entry_as_read::<P>(table, record, cell, &mut ())?,
+            };
+            *number = index as u32;
+            if present.is_some_and(|before| before != here) {
                 // Cells of one row come and go together: this is no committed state.
-                return Err(self.vanished(table, record, layout.group(first).cell));
+                return Err(self.vanished(table, record, cell as u32));
             }
+            present = Some(here);
         }
-        Ok(present)
+        Ok(present.unwrap_or(false))
     }
 
     /// A first guess whether a row exists, without reading it: if so it must when it is locked.
-    pub(crate) fn seems_present(&self, table: TableRef, record: RecordPtr, cell: usize) -> bool {
+    pub(crate) fn seems_present(&mut self, table: TableRef, record: RecordPtr, cell: usize) -> bool {
         if let Some(index) = self.writes.find(record, cell as u32) {
             let entry = self.writes.entry(index);
             return match entry.effect {

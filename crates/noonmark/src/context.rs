@@ -8,7 +8,7 @@ use crate::abort::{Abort, AbortKind, Cause, Inner};
 use crate::database::Shared;
 use crate::gate::Passed;
 use crate::group::{Row, RowReader};
-use crate::index::NodeSeen;
+use crate::index::{Finger, NodeSeen};
 use crate::lines;
 use crate::node_set::{NodeEntry, NodeSet};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
@@ -99,6 +99,8 @@ pub(crate) struct Context<H: Host> {
     /// A value that commit-time updates are applied to.
     pub value: Vec<u8>,
     pub limbo: Limbo,
+    /// Where the transaction has put in its last key. Lifted when it ends, and with that its pin.
+    pub finger: Finger,
     /// Absent records that will leave their index, with the epoch in which they were queued.
     pub reclaim: VecDeque<(u64, TableRef, RecordPtr)>,
     /// How many were queued since it last reclaimed some.
@@ -137,6 +139,7 @@ impl<H: Host> Context<H> {
             rows: Vec::new(),
             value: Vec::new(),
             limbo: Limbo::new(),
+            finger: Finger::default(),
             reclaim: VecDeque::new(),
             queued: 0,
             own_copies: Vec::new(),
@@ -439,6 +442,7 @@ impl<H: Host> Context<H> {
             self.created.clear();
         }
         self.active = false;
+        self.finger.lift();
         self.stop();
         if !self.reclaim.is_empty() || self.shared.has_reclaim() {
             self.reclaim_some();

@@ -5,6 +5,7 @@
 //! them; the others ask for the protocol cell by cell.
 
 use crate::abort::{Abort, AbortKind};
+use crate::cells::Opened;
 use crate::context::{Context, Stop};
 use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
 use crate::index::{Inserted, Lookup, NodeStamp};
@@ -22,6 +23,16 @@ use std::ops::Range;
 
 /// Most rows, or the groups of them that are wanted, have at most so many words.
 const SHORT_ROW_WORDS: usize = 8;
+
+/// What there is under a key for a row to be put in.
+struct Room {
+    record: RecordPtr,
+    /// The record was made for it.
+    is_new: bool,
+    /// If so: the transaction had seen, by the node alone, that the key was absent. From here on it is the record that says
+    /// so, and others may write it.
+    seen_absent: bool,
+}
 
 /// Whether rows of this type are changed in place in the write set's image, in this table: their groups are of
 /// fixed size, and in one cell.
@@ -194,19 +205,18 @@ impl<H: Host> Context<H> {
         self.fail_if_it_holds(AbortKind::TooLong, table, key)
     }
 
-    /// Gets the value under a key ready to be changed in place, where its record was found: where it is in the
-    /// write set's arena. It must be there, and [be changed in place](is_changed_in_place).
+    /// Gets the value under a key ready to be changed in place, where its record was found. It must be there, and [be changed in place](is_changed_in_place).
     #[inline(never)]
     pub(crate) fn open_at<P: Rules, T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
         found: Option<RecordPtr>,
-    ) -> Result<usize, Abort> {
+    ) -> Result<Opened, Abort> {
         let table = TableRef::new(target.core());
         let Some(record) = found else { return Err(self.missing(table, key)) };
         match self.read_into_image::<P>(table, record, target.groups().start, T::Value::SIZES) {
-            Ok(Some(at)) => Ok(at),
+            Ok(Some(opened)) => Ok(opened),
             Ok(None) => Err(self.missing(table, key)),
             Err(Stop::Abort(abort)) => Err(abort),
             Err(Stop::LookAgain) => self.open_again::<P, T>(target, key),
@@ -215,7 +225,7 @@ impl<H: Host> Context<H> {
 
     #[cold]
     #[inline(never)]
-    fn open_again<P: Rules, T: Target>(&mut self, target: &T, key: &[u8]) -> Result<usize, Abort> {
+    fn open_again<P: Rules, T: Target>(&mut self, target: &T, key: &[u8]) -> Result<Opened, Abort> {
         let table = TableRef::new(target.core());
         let opened = look_until_found(|| match self.find(table, key) {
             Some(record) => self.read_into_image::<P>(table, record, target.groups().start, T::Value::SIZES),
@@ -224,11 +234,18 @@ impl<H: Host> Context<H> {
         opened?.ok_or_else(|| self.missing(table, key))
     }
 
-    /// Changes a value that is at this place in the write set's arena.
+    /// Changes a value where it is in the write set. Of one of several groups, those that stay what they are will not be
+    /// written.
     #[inline(always)]
-    pub(crate) fn change_in_place<R: Row>(&mut self, at: usize, change: impl FnOnce(&mut R)) {
+    pub(crate) fn change_in_place<R: Row>(
+        &mut self,
+        opened: Opened,
+        first: usize,
+        change: impl FnOnce(&mut R),
+    ) {
         self.fail_by_panic(|context| {
-            let image = context.writes.words_mut(at, words_of(R::SIZES));
+            let words = words_of(R::SIZES);
+            let image = context.writes.words_mut(opened.at(), words);
             if let &[Size::Fixed(bytes)] = R::SIZES
                 && let Some(value) = R::view_mut(&mut as_bytes_mut(image)[..bytes])
             {
@@ -236,7 +253,15 @@ impl<H: Host> Context<H> {
             }
             let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
             change(&mut value);
-            value.encode_row(&mut ImageWriter { words: image, sizes: R::SIZES });
+            if R::SIZES.len() == 1 {
+                value.encode_row(&mut ImageWriter { words: image, sizes: R::SIZES });
+                return;
+            }
+            let (image, room) = context.writes.with_room(opened.at(), words);
+            let mut writer = ChangeWriter { image, room, sizes: R::SIZES, changed: 0 };
+            value.encode_row(&mut writer);
+            let changed = writer.changed << first;
+            context.writes.set_changed(opened.entry(), changed);
         });
     }
 
@@ -274,10 +299,8 @@ impl<H: Host> Context<H> {
         })
     }
 
-    /// The record under a key, which is put in, absent, if there is none. Also whether the
-    /// transaction has seen, by the node alone, that the key was absent: from here on it is the
-    /// record that says so, and others may write it. The caller must read it.
-    pub(crate) fn find_or_create(&mut self, table: TableRef, key: &[u8]) -> Result<(RecordPtr, bool), Stop> {
+    /// The record under a key, which is put in, absent, if there is none. The caller must read it.
+    fn find_or_create(&mut self, table: TableRef, key: &[u8]) -> Result<Room, Stop> {
         let t = table.get();
         if !t.layout.fits_key(key) {
             return Err(Stop::Abort(self.too_long(table, &key[..key.len().min(64)])));
@@ -315,20 +338,20 @@ impl<H: Host> Context<H> {
             }
             record
         };
-        let inserted = t.index.get_or_insert(key, &mut self.limbo, epochs, prepare, make);
+        let inserted = t.index.get_or_insert(key, &mut self.limbo, epochs, &mut self.finger, prepare, make);
         if let Some(memory) = own.take() {
             // SAFETY: allocated above, for this length, and not used.
             unsafe { RecordPtr::deallocate(memory, &t.layout, key.len()) };
         }
         match inserted {
-            Inserted::Existing(record) => Ok((record, false)),
+            Inserted::Existing(record) => Ok(Room { record, is_new: false, seen_absent: false }),
             Inserted::New(record, mut change) => {
                 if self.shared.planted.is(Bug::SplitNotNoted) {
                     change.split_off = None;
                 }
                 let seen_absent = self.nodes.change(&change);
                 self.created.push((table, record));
-                Ok((record, seen_absent))
+                Ok(Room { record, is_new: true, seen_absent })
             }
         }
     }
@@ -342,9 +365,13 @@ impl<H: Host> Context<H> {
         row: &R,
         replace: bool,
     ) -> Result<bool, Abort> {
-        self.keeping_secondaries(table, key, 0..R::SIZES.len(), |context| {
-            look_until_found(|| context.try_insert(table, key, row, replace))
-        })
+        let operation =
+            |context: &mut Self| look_until_found(|| context.try_insert(table, key, row, replace));
+        let groups = 0..R::SIZES.len();
+        match replace {
+            true => self.keeping_secondaries(table, key, groups, operation),
+            false => self.adding_secondaries(table, key, groups, operation),
+        }
     }
 
     fn try_insert<R: Row>(
@@ -354,7 +381,7 @@ impl<H: Host> Context<H> {
         row: &R,
         replace: bool,
     ) -> Result<bool, Stop> {
-        let (record, seen_absent) = self.find_or_create(table, key)?;
+        let Room { record, is_new, seen_absent } = self.find_or_create(table, key)?;
         let t = table.get();
         let mut entries = [0; GROUPS_MAX];
         if replace {
@@ -364,7 +391,7 @@ impl<H: Host> Context<H> {
             for (cell, entry) in entries.iter_mut().enumerate().take(t.layout.cells().len()) {
                 *entry = self.write_entry(table, record, cell, false, false)? as u32;
             }
-        } else if self.is_present_for_update(table, record, &mut entries)? {
+        } else if self.is_present_for_update(table, record, is_new, &mut entries)? {
             if seen_absent {
                 return Err(self.vanished(table, record, 0));
             }
@@ -408,7 +435,7 @@ impl<H: Host> Context<H> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
         let mut entries = [0; GROUPS_MAX];
-        if !self.is_present_for_update(table, record, &mut entries)? {
+        if !self.is_present_for_update(table, record, false, &mut entries)? {
             return Ok(false);
         }
         for &index in &entries[..t.layout.cells().len()] {
@@ -516,6 +543,32 @@ impl RowWriter for ImageWriter<'_> {
         let at = words_of(&self.sizes[..index]);
         let words = &mut self.words[at..at + G::SIZE.words()];
         value.encode(&mut as_bytes_mut(words)[..value.encoded_bytes()]);
+    }
+}
+
+/// The same over the groups as they were before: notes which are not the same.
+struct ChangeWriter<'a> {
+    image: &'a mut [u64],
+    /// As many words, with anything in them.
+    room: &'a mut [u64],
+    sizes: &'a [Size],
+    /// A bit for each group that has changed.
+    changed: u8,
+}
+
+impl RowWriter for ChangeWriter<'_> {
+    #[inline(always)]
+    fn group<G: Group>(&mut self, index: usize, value: &G) {
+        let at = words_of(&self.sizes[..index]);
+        let words = at..at + G::SIZE.words();
+        let bytes = value.encoded_bytes();
+        let new = &mut as_bytes_mut(&mut self.room[words.clone()])[..bytes];
+        value.encode(new);
+        let old = &mut as_bytes_mut(&mut self.image[words])[..bytes];
+        if old != new {
+            old.copy_from_slice(new);
+            self.changed |= 1 << index;
+        }
     }
 }
 

@@ -51,6 +51,30 @@ impl<H: Host> Context<H> {
         })
     }
 
+    /// The same for an operation that puts in a row if there is none, and says whether it has: then there were no entries
+    /// before.
+    #[inline(always)]
+    pub(crate) fn adding_secondaries(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        groups: Range<usize>,
+        operation: impl FnOnce(&mut Self) -> Result<bool, Abort>,
+    ) -> Result<bool, Abort> {
+        self.fail_by_panic(|context| {
+            // Before the row is looked for, as in `secondary_entries`.
+            let indexes = match table.get().has_secondaries() {
+                true => table.get().secondaries().filter(|s| s.depends_on(&groups)).count(),
+                false => 0,
+            };
+            let is_new = operation(context)?;
+            if is_new && table.get().has_secondaries() {
+                context.follow(table, key, &groups, &Entries { indexes, keys: Vec::new() })?;
+            }
+            Ok(is_new)
+        })
+    }
+
     /// Makes a row's secondary entries what they should be now; `before` is what they were.
     ///
     /// If an index has been made since, that is not known: its entry for what the row was then. So the attempt

@@ -2,7 +2,7 @@
 
 use crate::abort::TableInfo;
 use crate::group::Size;
-use crate::index::{HashIndex, Inserted, KeyClass, Lookup, NodeStamp, OrderedIndex, RecordShape};
+use crate::index::{Finger, HashIndex, Inserted, KeyClass, Lookup, NodeStamp, OrderedIndex, RecordShape};
 use crate::key::KeyBytes;
 use crate::lines;
 use crate::protocol::{Place, Protocol};
@@ -82,14 +82,13 @@ impl Index {
         key: &[u8],
         limbo: &mut Limbo,
         epochs: &Epochs,
+        finger: &mut Finger,
         prepare: impl FnMut(),
         make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
         match self {
             Index::Hash(index) => index.get_or_insert(key, limbo, epochs, prepare, make),
-            Index::Ordered(index) => {
-                index.get_or_insert(key, limbo, epochs, prepare, |stamp| make(stamp, None))
-            }
+            Index::Ordered(index) => index.get_or_insert(key, finger, prepare, |stamp| make(stamp, None)),
         }
     }
 

@@ -113,8 +113,9 @@ impl<'s, H: Host> Transaction<'s, H> {
             if core.keeps_entries_of(&target.groups()) {
                 return self.update_otherwise(target, key, change);
             }
-            let at = with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))?;
-            self.context.change_in_place(at, change);
+            let opened =
+                with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))?;
+            self.context.change_in_place(opened, target.groups().start, change);
             Ok(())
         })
     }
@@ -288,9 +289,9 @@ impl<'s, H: Host> Transaction<'s, H> {
                     if core.keeps_entries_of(&groups) {
                         return self.update_otherwise(target, key, change);
                     }
-                    let at =
+                    let opened =
                         with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))?;
-                    self.context.change_in_place(at, change);
+                    self.context.change_in_place(opened, groups.start, change);
                     Ok(())
                 })?;
             }

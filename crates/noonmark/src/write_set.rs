@@ -172,6 +172,9 @@ pub(crate) struct Change {
 /// Bytes in the arena: the word from which on, and how many.
 type Bytes = (u32, u32);
 
+/// Words of the mask.
+const MASK_WORDS: usize = 8;
+
 /// As much of the arena as is kept after a transaction that used more: 1 MiB.
 const ARENA_KEPT_WORDS: usize = 1 << 17;
 
@@ -184,10 +187,13 @@ pub(crate) struct WriteSet {
     arena: Vec<u64>,
     used: usize,
     closures: Closures,
-    /// A bit for each entry's record: a clear bit says that none of a record's cells is here.
-    mask: u64,
-    /// Open addressing, of entry indexes + 1; in use from `HASHED_FROM` entries on.
+    /// A bit for each entry's record: a clear bit says that none of a record's cells is here. A line of them, so that
+    /// they say something of a hundred records, too.
+    mask: [u64; MASK_WORDS],
+    /// Open addressing, of entry indexes + 1: of the first `hashed_entries`. In use once a cell is looked for among
+    /// `HASHED_FROM` entries or more, which many transactions never do that put in many rows.
     hashed: Vec<u32>,
+    hashed_entries: usize,
 }
 
 /// Its high bits are the most even.
@@ -196,10 +202,11 @@ fn hash(record: RecordPtr) -> u64 {
     (record.as_ptr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The bit of a record in the mask.
+/// The bit of a record in the mask: which word, and which bit of it.
 #[inline(always)]
-fn bit(record: RecordPtr) -> u64 {
-    1 << (hash(record) >> 58)
+fn bit(record: RecordPtr) -> (usize, u64) {
+    let hash = hash(record);
+    ((hash >> 58) as usize % MASK_WORDS, 1 << (hash >> 52 & 63))
 }
 
 /// Where the search for a cell begins, in a hash table of so many places less one.
@@ -223,8 +230,9 @@ impl WriteSet {
         }
         self.used = 0;
         self.closures.clear();
-        self.mask = 0;
+        self.mask = [0; MASK_WORDS];
         self.hashed.clear();
+        self.hashed_entries = 0;
     }
 
     #[inline(always)]
@@ -258,14 +266,18 @@ impl WriteSet {
 
     /// The entry of a cell.
     #[inline(always)]
-    pub(crate) fn find(&self, record: RecordPtr, cell: u32) -> Option<usize> {
-        if self.mask & bit(record) == 0 { None } else { self.find_slow(record, cell) }
+    pub(crate) fn find(&mut self, record: RecordPtr, cell: u32) -> Option<usize> {
+        let (word, bit) = bit(record);
+        if self.mask[word] & bit == 0 { None } else { self.find_slow(record, cell) }
     }
 
     #[inline(never)]
-    fn find_slow(&self, record: RecordPtr, cell: u32) -> Option<usize> {
-        if self.hashed.is_empty() {
+    fn find_slow(&mut self, record: RecordPtr, cell: u32) -> Option<usize> {
+        if self.entries.len() < HASHED_FROM {
             return self.entries.iter().position(|e| e.record == record && e.cell == cell);
+        }
+        if self.hashed_entries < self.entries.len() {
+            self.hash_entries();
         }
         let mask = self.hashed.len() - 1;
         let mut place = home(record, cell, mask);
@@ -308,36 +320,30 @@ impl WriteSet {
         &mut self.arena[at..at + words]
     }
 
-    /// Room for the image of a cell of so many words, all zero.
-    pub(crate) fn make_image(&mut self, words: usize) -> usize {
-        let image = self.make_room(words);
-        self.words_mut(image, words).fill(0);
-        image
-    }
-
     /// Adds an entry for a cell that has none. Its number.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: WriteEntry) -> usize {
-        self.mask |= bit(entry.record);
+        let (word, bit) = bit(entry.record);
+        self.mask[word] |= bit;
         let index = self.entries.len();
         self.entries.push(entry);
-        if index + 1 >= HASHED_FROM {
-            self.add_hashed(index);
-        }
         index
     }
 
+    /// Puts those entries into the hash table that are not in it.
     #[cold]
-    fn add_hashed(&mut self, index: usize) {
-        if self.hashed.len() < (index + 1) * 2 {
-            let size = ((index + 1) * 4).next_power_of_two();
+    fn hash_entries(&mut self) {
+        let entries = self.entries.len();
+        if self.hashed.len() < entries * 2 {
+            let size = (entries * 4).next_power_of_two();
             self.hashed.clear();
             self.hashed.resize(size, 0);
-            for earlier in 0..index {
-                self.put_hashed(earlier);
-            }
+            self.hashed_entries = 0;
         }
-        self.put_hashed(index);
+        for index in self.hashed_entries..entries {
+            self.put_hashed(index);
+        }
+        self.hashed_entries = entries;
     }
 
     fn put_hashed(&mut self, index: usize) {
@@ -375,9 +381,9 @@ impl WriteSet {
         &self.arena[from..from + words]
     }
 
-    /// Neighbouring groups of fixed sizes, the first of which is `at` in the image, get new values in place of
-    /// the changes to them before: where in the arena they are to be put. Groups that were only to be
-    /// validated are written after all.
+    /// Neighbouring groups of fixed sizes, the first of which is `at` in the image, may get new values in place of
+    /// the changes to them before, all of which are in the image: where in the arena they are to be put. One by itself
+    /// does; of several, [`WriteSet::set_changed`] says which. Groups that were only to be validated are written after all.
     pub(crate) fn will_have_values(
         &mut self,
         index: usize,
@@ -388,13 +394,28 @@ impl WriteSet {
         let entry = &mut self.entries[index];
         let groups = group_bits(first, sizes);
         entry.known |= groups;
-        entry.valued |= groups;
+        entry.valued |= if sizes.len() == 1 { groups } else { 0 };
         let from = entry.image as usize + at;
         self.will_change(index);
         for group in first..first + sizes.len() {
             self.unlink(index, group as u32);
         }
         from
+    }
+
+    /// Of a cell that is changed in place, the groups that have new values, a bit each.
+    #[inline(always)]
+    pub(crate) fn set_changed(&mut self, index: usize, groups: u8) {
+        self.entries[index].valued |= groups;
+    }
+
+    /// A part of the arena, and all of it behind that, up to the same length of it: room to put the part together anew.
+    #[inline(always)]
+    pub(crate) fn with_room(&mut self, at: usize, words: usize) -> (&mut [u64], &mut [u64]) {
+        let room = self.make_room(words);
+        self.used = room;
+        let (before, room) = self.arena.split_at_mut(room);
+        (&mut before[at..at + words], &mut room[..words])
     }
 
     /// Sets the value of a group, in place of the changes to it before. `group` is its number, `layout` where

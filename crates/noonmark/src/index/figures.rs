@@ -28,7 +28,10 @@ trait Measured: Sync {
 }
 
 macro_rules! measured {
-    ($index:ident, $class:ident => $new:expr, |$($told:tt),*| $(, $soon:expr)?) => {
+    (@call $self:ident, $key:ident, ($($with:expr),*), $prepare:expr, $make:expr) => {
+        $self.get_or_insert($key, $($with),*, $prepare, $make)
+    };
+    ($index:ident, $class:ident => $new:expr, |$limbo:ident, $epochs:ident| $with:tt, |$($told:tt),*| $(, $soon:expr)?) => {
         impl Measured for $index {
             fn made($class: KeyClass) -> Self {
                 $new
@@ -40,8 +43,8 @@ macro_rules! measured {
             fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
                 $index::find_many(self, keys, found $(, $soon)?);
             }
-            fn add(&self, key: &[u8], limbo: &mut Limbo, epochs: &Epochs) -> RecordPtr {
-                match self.get_or_insert(key, limbo, epochs, || {}, |$($told),*| make_record(key)) {
+            fn add(&self, key: &[u8], $limbo: &mut Limbo, $epochs: &Epochs) -> RecordPtr {
+                match measured!(@call self, key, $with, || {}, |$($told),*| make_record(key)) {
                     Inserted::Existing(record) | Inserted::New(record, _) => record,
                 }
             }
@@ -58,8 +61,8 @@ macro_rules! measured {
     };
 }
 // Without records of its own: what is measured is the way through a table.
-measured!(HashIndex, class => HashIndex::new(class, KEYS as usize, None), |_, _|, |_| {});
-measured!(OrderedIndex, class => OrderedIndex::new(class), |_|);
+measured!(HashIndex, class => HashIndex::new(class, KEYS as usize, None), |limbo, epochs| (limbo, epochs), |_, _|, |_| {});
+measured!(OrderedIndex, class => OrderedIndex::new(class), |_limbo, _epochs| (&mut Finger::default()), |_|);
 
 /// Time that the calling thread has had a core, where the system tells (the cores may be shared
 /// with others); time that has passed elsewhere.

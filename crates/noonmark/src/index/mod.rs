@@ -27,7 +27,7 @@ mod hash;
 mod ordered;
 
 pub(crate) use hash::HashIndex;
-pub(crate) use ordered::OrderedIndex;
+pub(crate) use ordered::{Finger, OrderedIndex};
 
 use crate::record::RecordPtr;
 use noonmark_core::sync::{AtomicU64, Ordering, fence, spin_loop, thread};

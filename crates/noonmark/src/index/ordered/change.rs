@@ -12,7 +12,7 @@
 use super::super::{Inserted, Latch, NodeChange, NodeSeen, NodeStamp};
 use super::fence::{Compared, EARLIER_BITS, Fence, Probe, shared_bits};
 use super::node::{Header, INNER_KEYS, LEAF_KEYS, Node};
-use super::{RecordPtr, Tree};
+use super::{Finger, RecordPtr, Tree};
 use noonmark_core::sync::Ordering;
 use noonmark_core::{Epochs, Limbo};
 use std::ptr::NonNull;
@@ -34,6 +34,8 @@ type Place<'a> = (Node<'a>, u64, usize);
 struct LatchedLeaf<'a> {
     place: Option<Place<'a>>,
     leaf: Node<'a>,
+    /// Where the new key goes.
+    at: usize,
     above: Option<Latch<'a>>,
     own: Latch<'a>,
 }
@@ -43,12 +45,13 @@ impl<C: Compared> Tree<C> {
     pub(super) fn get_or_insert(
         &self,
         key: &[u8],
+        finger: &mut Finger,
         mut prepare: impl FnMut(),
         make: impl FnOnce(&NodeStamp) -> RecordPtr,
     ) -> Inserted {
         let probe = Probe::key::<C>(key);
         loop {
-            let Some((node, version)) = self.leaf_for(probe) else { continue };
+            let Some((node, version)) = self.leaf_near(probe, finger) else { continue };
             let leaf = node.leaf();
             let at = match leaf.search::<C>(probe, version) {
                 None => continue,
@@ -107,37 +110,24 @@ impl<C: Compared> Tree<C> {
         }
         let above = latch_place(place)?;
         let own = node.stamp().try_latch(version)?;
-        Some(LatchedLeaf { place, leaf: node, above, own })
+        Some(LatchedLeaf { place, leaf: node, at, above, own })
     }
 
     /// Inserts into a leaf that is split: both it and its parent are latched.
     fn insert_splitting(
         &self,
-        LatchedLeaf { place, leaf: node, above, own }: LatchedLeaf<'_>,
+        LatchedLeaf { place, leaf: node, at, above, own }: LatchedLeaf<'_>,
         key: &[u8],
         make: impl FnOnce(&NodeStamp) -> RecordPtr,
     ) -> Inserted {
         // Should `make` panic, the latches are dropped and nothing has changed.
         let record = make(node.stamp());
-        let mut records = Vec::with_capacity(LEAF_KEYS + 1);
-        node.leaf().append_to(&mut records);
-        // SAFETY: linked in a latched leaf, or just made.
-        let key_of = |record: RecordPtr| unsafe { record.key() };
-        let at = records.partition_point(|record| key_of(*record) < key);
-        let ends_group = node.leaf().ends_group::<C>(at, Probe::key::<C>(key));
-        records.insert(at, record);
-        let (lower, upper) = (node.header().lower(), node.header().upper());
-        let (middle, fence) = match ends_group {
-            Some(fence) if records.len() <= LEAF_KEYS => (records.len(), fence),
-            _ => {
-                let middle = if at == LEAF_KEYS { LEAF_KEYS } else { split_at(&records, key_of) };
-                (middle, Fence::between::<C>(key_of(records[middle - 1]), key_of(records[middle])))
-            }
-        };
         let new = Node::new_leaf();
-        // The new leaf takes over our count of `upper`; `fence` is counted once so far.
-        new.leaf().fill::<C>(fence, upper, &records[middle..]);
-        node.leaf().fill::<C>(lower, fence.retain::<C>(), &records[..middle]);
+        let fence = if C::SHORT && at == node.header().count() {
+            Self::cut_behind(node, new, key, record)
+        } else {
+            Self::divide(node, new, at, key, record)
+        };
         // Sequentially consistent, after the latch: as for `make`.
         let rts = node.stamp().rts.load(Ordering::SeqCst);
         let wts = node.stamp().wts.load(Ordering::Relaxed);
@@ -158,6 +148,45 @@ impl<C: Compared> Tree<C> {
             split_off: Some(split_off),
         };
         Inserted::New(record, change)
+    }
+
+    /// Divides a full leaf and one record more, which goes to the place `at`, between it and a new one. The fence between
+    /// them, counted once.
+    fn divide(node: Node<'_>, new: Node<'_>, at: usize, key: &[u8], record: RecordPtr) -> Fence {
+        let mut records = Vec::with_capacity(LEAF_KEYS + 1);
+        node.leaf().append_to(&mut records);
+        records.insert(at, record);
+        // SAFETY: linked in a latched leaf, or just made.
+        let key_of = |record: RecordPtr| unsafe { record.key() };
+        let middle = if at == LEAF_KEYS { LEAF_KEYS } else { split_at(&records, key_of) };
+        let right = if middle == at { key } else { key_of(records[middle]) };
+        let fence = Fence::between::<C>(key_of(records[middle - 1]), right);
+        let (lower, upper) = (node.header().lower(), node.header().upper());
+        // The new leaf takes over our count of `upper`; `fence` is counted once so far.
+        new.leaf().fill::<C>(fence, upper, &records[middle..]);
+        node.leaf().fill::<C>(lower, fence.retain::<C>(), &records[..middle]);
+        fence
+    }
+
+    /// The same of short keys where the record goes behind all others: those stay as they are. So does the record, and the
+    /// new leaf is empty, if it [ends a group](Leaf::ends_group) and there is room.
+    fn cut_behind(node: Node<'_>, new: Node<'_>, key: &[u8], record: RecordPtr) -> Fence {
+        let (leaf, at) = (node.leaf(), node.header().count());
+        let (lower, upper) = (node.header().lower(), node.header().upper());
+        let fence = match leaf.ends_group::<C>(at, Probe::key::<C>(key)) {
+            Some(fence) if at < LEAF_KEYS => {
+                leaf.insert::<C>(at, key, record);
+                new.leaf().fill::<C>(fence, upper, &[]);
+                fence
+            }
+            _ => {
+                let fence = leaf.fence_behind::<C>(at, key);
+                new.leaf().fill::<C>(fence, upper, &[record]);
+                fence
+            }
+        };
+        node.header().set_fences(lower, fence);
+        fence
     }
 
     /// Links `new`, which was split off from `node` at `fence` (counted for this), to the right of

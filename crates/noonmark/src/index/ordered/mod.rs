@@ -44,6 +44,7 @@ use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
+use std::ptr::NonNull;
 
 /// An index from keys to records, in the order of the keys' bytes.
 #[derive(Debug)]
@@ -102,13 +103,11 @@ impl OrderedIndex {
     pub fn get_or_insert(
         &self,
         key: &[u8],
-        limbo: &mut Limbo,
-        epochs: &Epochs,
+        finger: &mut Finger,
         prepare: impl FnMut(),
         make: impl FnOnce(&NodeStamp) -> RecordPtr,
     ) -> Inserted {
-        let _ = (&limbo, epochs);
-        by_class!(self, tree => tree.get_or_insert(key, prepare, make))
+        by_class!(self, tree => tree.get_or_insert(key, finger, prepare, make))
     }
 
     /// Unlinks exactly this record, if it is there: the leaf's times are raised to at least `wts`
@@ -151,6 +150,28 @@ impl OrderedIndex {
     pub fn memory_bytes(&self) -> usize {
         // Relaxed: a statistic.
         by_class!(self, tree => tree.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// The leaf that somebody has put a key into: the next one often goes there too, and then need not go down from the
+/// root. Of short keys only, whose fences are compared as words.
+///
+/// **Invariant**: the leaf was in the tree at some time since who has the finger was pinned.
+#[derive(Debug, Default)]
+pub(crate) struct Finger {
+    /// The address of the tree; none if there is no leaf.
+    tree: usize,
+    leaf: Option<NonNull<Header>>,
+}
+
+// SAFETY: an address; what is done with it is said where it is used.
+unsafe impl Send for Finger {}
+
+impl Finger {
+    /// Lets go of the leaf: who has the finger will not be pinned any more.
+    #[inline(always)]
+    pub(crate) fn lift(&mut self) {
+        self.tree = 0;
     }
 }
 
@@ -226,6 +247,30 @@ impl<C: Compared> Tree<C> {
     #[inline(always)]
     fn leaf_for(&self, probe: Probe<'_>) -> Option<(Node<'_>, u64)> {
         self.descend(|node, version| node.inner().rank::<C>(probe, version, true))
+    }
+
+    /// The same, if it is the one under the finger; otherwise it is now.
+    #[inline(always)]
+    fn leaf_near(&self, probe: Probe<'_>, finger: &mut Finger) -> Option<(Node<'_>, u64)> {
+        if !C::SHORT {
+            return self.leaf_for(probe);
+        }
+        let tree = std::ptr::from_ref(self).addr();
+        if finger.tree == tree
+            && let Some(leaf) = finger.leaf
+        {
+            // SAFETY: it was in this tree since the caller was pinned.
+            let leaf = unsafe { Node::at(leaf.as_ptr()) }?;
+            // One that has left the tree has no such version; and the fences are read at it, or it will not hold.
+            if let Some(version) = leaf.stamp().begin_now()
+                && leaf.header().is_between_fences(probe.head)
+            {
+                return Some((leaf, version));
+            }
+        }
+        let (leaf, version) = self.leaf_for(probe)?;
+        *finger = Finger { tree, leaf: NonNull::new(leaf.address()) };
+        Some((leaf, version))
     }
 
     /// Not a part of its callers: they are many, and a call is little beside a descent.

@@ -94,6 +94,11 @@ impl Header {
     pub(super) fn upper(&self) -> Fence {
         Fence(self.upper.load(Ordering::Relaxed))
     }
+    /// Whether the short key with this head belongs here; believed by the version only.
+    #[inline(always)]
+    pub(super) fn is_between_fences(&self, head: u64) -> bool {
+        self.lower().0 <= head && (self.upper().is_none() || head < self.upper().0)
+    }
     fn set_count(&self, count: usize) {
         self.set_shape(count, self.skip());
     }
@@ -101,7 +106,7 @@ impl Header {
         debug_assert!(count < 1 << 16 && skip < 1 << 16);
         self.shape.store(count as u32 | (skip as u32) << 16, Ordering::Relaxed);
     }
-    fn set_fences(&self, lower: Fence, upper: Fence) {
+    pub(super) fn set_fences(&self, lower: Fence, upper: Fence) {
         self.lower.store(lower.0, Ordering::Relaxed);
         self.upper.store(upper.0, Ordering::Relaxed);
     }
@@ -254,6 +259,13 @@ impl Leaf {
         }
         // Relaxed: see `Header`.
         Fence::ends_group(self.heads[at - 1].load(Ordering::Relaxed), probe.head, self.header.upper())
+    }
+
+    /// If keys are short: the fence between what a latched leaf holds, at least one record, and a key behind it.
+    pub(super) fn fence_behind<C: Compared>(&self, count: usize, key: &[u8]) -> Fence {
+        debug_assert!(C::SHORT && count > 0);
+        // Relaxed: see `Header`.
+        Fence::between_heads(self.heads[count - 1].load(Ordering::Relaxed), head(key, 0))
     }
 
     /// How many records have keys below the probe (or, if `or_equal`, not above it). `None` if the

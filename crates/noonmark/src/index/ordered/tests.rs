@@ -115,6 +115,7 @@ fn agrees_with_a_map() {
     for (name, class, draw) in key_kinds() {
         let (index, epochs, mut limbo) = (OrderedIndex::new(class), Epochs::new(1), Limbo::new());
         epochs.pin(slot(0));
+        let mut finger = Finger::default();
         let mut model: BTreeMap<Vec<u8>, RecordPtr> = BTreeMap::new();
         let mut dice = Dice(11);
         for turn in 0..30_000u64 {
@@ -131,7 +132,7 @@ fn agrees_with_a_map() {
                     retire_record(record, &mut limbo, &epochs);
                 }
             } else {
-                match index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_| make_record(&key)) {
+                match index.get_or_insert(&key, &mut finger, || {}, |_| make_record(&key)) {
                     Inserted::Existing(record) => assert_eq!(model.get(&key), Some(&record), "{name}"),
                     Inserted::New(record, change) => {
                         assert!(model.insert(key.clone(), record).is_none(), "{name}");
@@ -214,7 +215,7 @@ fn large_trees_grow_and_shrink_from_either_end() {
             let (index, epochs, mut limbo) = (OrderedIndex::new(class), Epochs::new(1), Limbo::new());
             let key = |n: u64| [&key(n).to_be_bytes()[..], tail].concat();
             for n in 0..40_000u64 {
-                index.get_or_insert(&key(n), &mut limbo, &epochs, || {}, |_| make_record(&key(n)));
+                index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_| make_record(&key(n)));
             }
             assert_eq!(check(&index), 40_000);
             if name == "up" {
@@ -243,7 +244,7 @@ fn long_keys_that_differ_in_their_last_bytes_are_kept_in_order() {
         (0..200u16).map(|last| [&[9; 65_534][..], &last.to_be_bytes()].concat()).collect();
     keys.extend((0..200).map(|len| vec![9; len * 300]));
     for key in keys.iter().rev() {
-        index.get_or_insert(key, &mut limbo, &epochs, || {}, |_| make_record(key));
+        index.get_or_insert(key, &mut Finger::default(), || {}, |_| make_record(key));
     }
     keys.sort();
     let (_, records) = scan(&index, Bound::Unbounded, Bound::Unbounded, false);
@@ -258,7 +259,7 @@ fn a_queue_needs_no_more_than_its_content() {
         let key = |n: u64| n.to_be_bytes();
         let mut most = 0;
         for n in 0..1_000_000u64 {
-            index.get_or_insert(&key(n), &mut limbo, &epochs, || {}, |_| make_record(&key(n)));
+            index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_| make_record(&key(n)));
             if let Some(old) = n.checked_sub(1000) {
                 let record = found(index.get(&key(old))).expect("inserted");
                 assert!(index.remove(&key(old), record, n, n, &mut limbo, &epochs));
@@ -280,11 +281,16 @@ fn a_panic_while_making_leaves_the_tree_as_it_was() {
     for n in 0..=node::LEAF_KEYS as u64 {
         let key = n.to_be_bytes();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_| std::panic::resume_unwind(Box::new(())))
+            index.get_or_insert(
+                &key,
+                &mut Finger::default(),
+                || {},
+                |_| std::panic::resume_unwind(Box::new(())),
+            )
         }));
         assert!(outcome.is_err());
         assert_eq!(check(&index), n as usize);
-        index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_| make_record(&key));
+        index.get_or_insert(&key, &mut Finger::default(), || {}, |_| make_record(&key));
     }
     finish(index, &mut limbo, &epochs);
 }
@@ -313,7 +319,7 @@ fn a_change_of_keys_in_a_range_is_seen_at_its_stamps_and_no_other() {
             let key = draw(&mut dice);
             let within = low <= key && key <= high;
             if let Inserted::New(record, change) =
-                index.get_or_insert(&key, &mut limbo, &epochs, || {}, |_| make_record(&key))
+                index.get_or_insert(&key, &mut Finger::default(), || {}, |_| make_record(&key))
             {
                 assert!(!within || !holds(&stamps), "{name}: a phantom");
                 if absent == key {
@@ -386,8 +392,7 @@ fn times_are_inherited_by_splits_and_joins() {
                 if grow {
                     index.get_or_insert(
                         &key,
-                        &mut limbo,
-                        &epochs,
+                        &mut Finger::default(),
                         || {},
                         |stamp| {
                             assert!(stamp.rts.load(Memory::SeqCst) >= rts);
@@ -420,7 +425,7 @@ fn threads_that_insert_remove_and_scan_agree() {
         let mut limbo = Limbo::new();
         // Each tenth key stays; others are the writers', by remainder, and one in ten is raced for.
         for n in (0..6000).step_by(10) {
-            index.get_or_insert(&key(n), &mut limbo, &epochs, || {}, |_| make_record(&key(n)));
+            index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_| make_record(&key(n)));
         }
         limbo.abandon(&epochs);
         std::thread::scope(|scope| {
@@ -431,9 +436,11 @@ fn threads_that_insert_remove_and_scan_agree() {
                         let mut limbo = Limbo::new();
                         let mut dice = Dice(writer);
                         let mut mine = HashSet::new();
+                        let mut finger = Finger::default();
                         let slot = slot(writer as usize);
                         for turn in 0..TURNS {
                             epochs.pin(slot);
+                            finger.lift();
                             // In phases: all insert, all remove, so that leaves come and go.
                             let grow = turn / 4000 % 2 == 0;
                             let n = dice.below(600) * 10 + 1 + writer;
@@ -450,8 +457,7 @@ fn threads_that_insert_remove_and_scan_agree() {
                                 None if grow => {
                                     let new = index.get_or_insert(
                                         &bytes,
-                                        &mut limbo,
-                                        epochs,
+                                        &mut finger,
                                         || {},
                                         |_| make_record(&bytes),
                                     );
@@ -463,13 +469,7 @@ fn threads_that_insert_remove_and_scan_agree() {
                             // Whoever unlinks it, retires it.
                             let bytes = key(dice.below(600) * 10 + 9);
                             if grow {
-                                index.get_or_insert(
-                                    &bytes,
-                                    &mut limbo,
-                                    epochs,
-                                    || {},
-                                    |_| make_record(&bytes),
-                                );
+                                index.get_or_insert(&bytes, &mut finger, || {}, |_| make_record(&bytes));
                             } else if let Some(record) = found(index.get(&bytes)) {
                                 assert_eq!(key_of(record), bytes);
                                 if index.remove(&bytes, record, 0, 0, &mut limbo, epochs) {
@@ -580,8 +580,7 @@ fn groups_grow_without_being_seen_from_the_next() {
             for n in 0..waiting {
                 index.get_or_insert(
                     &key(group, n),
-                    &mut limbo,
-                    &epochs,
+                    &mut Finger::default(),
                     || {},
                     |_| make_record(&key(group, n)),
                 );
@@ -601,7 +600,7 @@ fn groups_grow_without_being_seen_from_the_next() {
             for group in 0..GROUPS - 1 {
                 let seen = oldest(group + 1);
                 let newest = key(group, waiting + turn);
-                index.get_or_insert(&newest, &mut limbo, &epochs, || {}, |_| make_record(&newest));
+                index.get_or_insert(&newest, &mut Finger::default(), || {}, |_| make_record(&newest));
                 let is_still = |node: &super::super::NodeSeen| {
                     // SAFETY: nothing that is retired is freed before the limbo is abandoned.
                     unsafe { node.stamp.as_ref() }.is_still(node.version)
