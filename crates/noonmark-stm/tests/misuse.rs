@@ -5,10 +5,11 @@ mod support;
 
 use noonmark_stm::{
     Boxed, Interrupted, Look, Structure, TField, THashMap, TLink, TMap, TRavlMap, TRbMap, TRef, TRoot,
-    TSkipMap, TZipMap, World,
+    TSkipMap, TVar, TZipMap, World,
 };
 use std::cell::Cell;
 use std::cmp::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use support::for_each_control;
@@ -268,6 +269,41 @@ fn a_node_of_a_branch_that_was_undone<W: World>() {
     assert_eq!(alive.load(Relaxed), 0);
 }
 
+/// That of a transaction inside another one.
+fn is_refused<T>(inner: impl FnOnce() -> T) {
+    let refused = catch_unwind(AssertUnwindSafe(inner)).err().expect("it is refused");
+    let message = refused.downcast_ref::<&str>().copied().unwrap_or_default();
+    assert!(message.contains("inside another"), "{message}");
+}
+
+/// Whoever has two sessions can begin a transaction in the midst of another; if it would wait for that one, it is refused.
+fn a_session_inside_another<W: World>() {
+    let (var, other) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
+    let (mut first, mut second) = (W::session(), W::session());
+    for _ in 0..2 {
+        first.atomically(|tx| {
+            var.set(tx, 1)?;
+            is_refused(|| second.atomically(|tx| var.update(tx, |value| value + 10)));
+            is_refused(|| second.atomically(|tx| if other.get(tx)? == 0 { tx.retry() } else { Ok(()) }));
+            var.set(tx, 2)
+        });
+        std::mem::swap(&mut first, &mut second);
+    }
+    assert_eq!(second.atomically(|tx| var.update(tx, |value| value + 10)), 12);
+}
+
+/// Also where there is no other desk to work at.
+fn a_transaction_inside_the_only_one<W: World>() {
+    let var = TVar::<u64, W>::new_in(0);
+    let others: Vec<_> = (1..16).map(|_| W::session()).collect();
+    W::atomically(|tx| {
+        is_refused(|| var.load());
+        var.set(tx, 1)
+    });
+    drop(others);
+    assert_eq!(var.load(), 1);
+}
+
 for_each_control! {
     [dctl, dcotl_sf, tl2_gv4, tinystm, two_pl_sf] in table [dcotl]:
     updates_in_a_ravl_map,
@@ -280,4 +316,6 @@ for_each_control! {
     moody_keys_in_a_zip_map,
     moody_keys_in_a_skip_map,
     a_node_of_a_branch_that_was_undone,
+    a_session_inside_another,
+    a_transaction_inside_the_only_one,
 }
