@@ -216,8 +216,8 @@ pub struct Desk<C: Control, H: Host = Threads> {
     overwritten: Log<Overwritten<H>>,
     /// What the attempt has allocated: freed if it does not commit.
     allocated: Log<Block>,
-    /// What a branch has allocated that was undone: freed in any case, but not before the attempt ends, as the
-    /// closure may still refer to it.
+    /// What a branch has allocated that was undone: freed, but not before the attempt ends, as the closure may still refer to
+    /// it; unless it links it after all ([`Desk::keep`]).
     discarded: Log<Block>,
     /// What is to be freed: by transactions that have committed, and, if it commits, by the attempt under way. To retire something takes
     /// a fence, so it is done for some of them together.
@@ -225,6 +225,8 @@ pub struct Desk<C: Control, H: Host = Threads> {
     /// How many of those are there for good. **Invariant**: between attempts all are.
     freed_for_good: Cell<usize>,
     limbo: RefCell<Limbo>,
+    /// How often something has been put into a map or taken out here, or that has been undone.
+    reshapings: Cell<u64>,
     /// Where the numbers that are drawn here have come to.
     random: Cell<u64>,
     pub counts: Counts,
@@ -253,6 +255,7 @@ impl<C: Control, H: Host> Desk<C, H> {
             freed: Log::default(),
             freed_for_good: Cell::new(0),
             limbo: RefCell::new(Limbo::new()),
+            reshapings: Cell::new(0),
             random: Cell::new(slot.index() as u64),
             counts: Counts::default(),
         }
@@ -443,8 +446,41 @@ impl<C: Control, H: Host> Desk<C, H> {
         }
     }
 
+    /// Something is put into a map, or taken out.
+    #[inline(always)]
+    pub fn reshapes(&self) {
+        self.reshapings.set(self.reshapings.get() + 1);
+    }
+
+    /// As long as this stays the same, no map has another shape than before, for the attempt under way.
+    #[inline(always)]
+    pub fn reshapings(&self) -> u64 {
+        self.reshapings.get()
+    }
+
+    /// Something that was allocated in a branch that was undone is about to be linked or freed all the same: it is as what has
+    /// been allocated in this one.
+    #[inline(always)]
+    pub fn keep<T>(&self, what: NonNull<T>) {
+        if !self.discarded.is_empty() {
+            self.take_back(what.cast());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_back(&self, pointer: NonNull<u8>) {
+        let discarded: Vec<Block> = self.discarded.iter().collect();
+        self.discarded.clear();
+        for block in discarded {
+            let log = if block.pointer == pointer { &self.allocated } else { &self.discarded };
+            log.push(block);
+        }
+    }
+
     /// Undoes all since then; what was locked stays locked, and what was read stays read.
     pub fn undo_to(&self, savepoint: Savepoint) {
+        self.reshapes();
         while self.overwritten.len() > savepoint.overwritten {
             let Some(Overwritten { cell, before, line }) = self.overwritten.pop() else { break };
             self.touch(line, Access::Write);

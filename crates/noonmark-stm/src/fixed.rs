@@ -23,7 +23,8 @@
 //! As in [`crate::run`], with one step more: *read* all, *confirm*, call the function, *write* all, *validate*, *release*. The
 //! function may run several times. If it panics, nothing has happened.
 //!
-//! What it does not do: nobody waits for a change, and a table does not grow. Transactions of two tables are two transactions.
+//! What it does not do: nobody waits for a change, and a table does not grow. Transactions of two tables are two transactions. A
+//! function that begins another one of its own table is refused, by a panic.
 
 use crate::control::tictoc::TicToc;
 use crate::control::{Conflict, Control, Ending};
@@ -31,7 +32,7 @@ use crate::desk::{Cause, Desk};
 use crate::memory::{Office, Settings, Statistics};
 use crate::place::{Own, OwnHeader, Place};
 use crate::plain::Plain;
-use crate::run::step_back;
+use crate::run::{FAILURES_SUSPICIOUS, step_back};
 use crate::ticket::TicketLock;
 use crate::transaction::{Interrupted, settle_at};
 use noonmark_core::{Access, Epochs, Host, SlotId, Step, Threads, WaitingRoom};
@@ -145,6 +146,9 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
         let mut failures = 0;
         loop {
             let is_irrevocable = C::FALLS_BACK && failures >= self.attempts_max;
+            if is_irrevocable || failures == FAILURES_SUSPICIOUS {
+                self.office.refuse_inside_another(Some(desk.slot), &self.epochs);
+            }
             let _ticket = is_irrevocable.then(|| {
                 desk.counts.irrevocable.add_one();
                 self.ticket.take(desk.host(), &self.room, desk.slot)
@@ -172,7 +176,10 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
     }
 
     fn settle<R>(&self, desk: &Desk<C, H>, ask: impl FnMut() -> Step<R, Conflict>) -> Result<R, Interrupted> {
-        settle_at(desk, ask, || &self.room)
+        settle_at(desk, ask, || {
+            self.office.refuse_inside_another(Some(desk.slot), &self.epochs);
+            &self.room
+        })
     }
 }
 

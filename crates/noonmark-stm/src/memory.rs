@@ -22,7 +22,9 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub struct Settings {
     /// How many transactions can run at a time, at most 1024 (126 under [`TwoPlSf`](crate::TwoPlSf)); a thread that finds
-    /// none free waits. 128 unless told otherwise.
+    /// none free waits. One that [waits for a change](crate::Tx::retry) keeps its slot, and so does a
+    /// [`Session`](crate::Session): have more slots than threads that may all wait, or whoever could wake them finds none.
+    /// 128 unless told otherwise.
     pub slots: usize,
     /// After how many failed attempts a transaction becomes irrevocable, under controls that know this: `K` in §5
     /// and §7.2. 10 unless told otherwise, as in the paper.
@@ -100,6 +102,9 @@ struct Desks<C: Control, H: Host>(Box<[CachePadded<Desk<C, H>>]>);
 // counts, which are atomics.
 unsafe impl<C: Control, H: Host> Sync for Desks<C, H> {}
 
+/// How often somebody looks for a free slot before he sleeps in between.
+const CLAIM_TURNS: u32 = 1_000;
+
 /// Desks, and who has which.
 pub(crate) struct Office<C: Control, H: Host> {
     slots: Slots,
@@ -160,12 +165,30 @@ impl<C: Control, H: Host> Office<C, H> {
                 }
                 return slot;
             }
-            if turn < 1_000 {
+            if turn < CLAIM_TURNS {
                 self.host().spin(turn);
             } else {
+                if turn == CLAIM_TURNS {
+                    // None will ever be free if he has the last one himself.
+                    self.refuse_inside_another(None, epochs);
+                }
                 self.host().sleep_ns(20_000);
             }
-            turn += 1;
+            turn = turn.saturating_add(1);
+        }
+    }
+
+    /// The caller is about to wait for others, at this desk if he has one, and had better not be the one for whom he waits.
+    ///
+    /// # Panics
+    /// If he is in the midst of an attempt at another desk.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refuse_inside_another(&self, desk: Option<SlotId>, epochs: &Epochs) {
+        let hint = self.host().caller_hint();
+        let mut others = (0..self.count()).filter(|other| desk.is_none_or(|desk| desk.index() != *other));
+        if others.any(|other| self.is_at_work(hint, other, epochs)) {
+            begun_inside_another();
         }
     }
 
@@ -256,11 +279,18 @@ impl<W: World> Memory<W> {
         self.office.count()
     }
 
+    /// As [`Office::refuse_inside_another`], for the desk of this slot.
+    #[cold]
+    pub(crate) fn refuse_inside_another(&self, slot: SlotId) {
+        self.office.refuse_inside_another(Some(slot), &self.epochs);
+    }
+
     /// A desk for the caller; waits until one is free.
     ///
     /// # Panics
-    /// If the caller is in the midst of a transaction, as far as that is noticed: when it works at the desk that its
-    /// hint leads to, which is so unless that one was taken.
+    /// If the caller is in the midst of a transaction, as far as that is noticed here: when it works at the desk that its
+    /// hint leads to, which is so unless that one was taken. (Else it is noticed before it would wait for itself:
+    /// [`Office::refuse_inside_another`].)
     #[inline]
     pub(crate) fn seat(&'static self) -> Seat<W> {
         let slot = self.office.claim(&self.epochs);

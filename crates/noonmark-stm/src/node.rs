@@ -22,7 +22,8 @@
 //! atomically(|tx| {
 //!     for name in ["one", "two"] {
 //!         let first = list.first.get(tx)?;
-//!         let item = TRef::alloc(tx, Item { name, count: TField::new(0), next: TLink::to(first) });
+//!         let item = TRef::alloc(tx, Item { name, count: TField::new(0), next: TLink::none() });
+//!         item.link(tx, |item| &item.next, first)?;
 //!         list.first.set(tx, Some(item))?;
 //!     }
 //!     Ok(())
@@ -52,7 +53,8 @@
 //! As for [`TCell`](crate::TCell): only a link whose read stood is followed; whoever takes a node out retires it after his
 //! commit; and who has found it before is pinned. A new node, allocated in an attempt that does not commit, was
 //! never found by anybody else. So a doomed reader, who goes on through nodes that were taken out long ago, touches no freed
-//! memory.
+//! memory. Nor can a new node be linked by anybody but the attempt that has made it: a `TRef` is of one attempt, and so is whatever
+//! a link is made of. (If it was made in a branch that was undone, and is linked all the same, it stays.)
 //!
 //! That a node, once freed, is not reached *later* is not something that types could see to: [`TRef::free`] is `unsafe`,
 //! and says what its caller promises. It is a promise about the structure, as in any sequential code.
@@ -105,6 +107,20 @@ impl<T: Plain> TField<T> {
 }
 
 /// A link from a node to another one of the same kind, or to none.
+///
+/// What leads to a node is written by [`TRef::link`] only, in a transaction. A link that could be made outside of a node, and be
+/// kept, would lead to what is not there any more when the attempt that has made the node is undone:
+///
+/// ```compile_fail,E0624
+/// use noonmark_stm::{TLink, TRef, atomically};
+/// struct Item { next: TLink<Item> }
+/// let mut kept = None;
+/// atomically(|tx| {
+///     let item = TRef::alloc(tx, Item { next: TLink::none() });
+///     kept = Some(TLink::to(Some(item)));
+///     Ok(())
+/// });
+/// ```
 #[repr(transparent)]
 pub struct TLink<N, W: World = Global> {
     /// Zero, or the address of a `Node<N, W>` that was made by [`TRef::alloc`]; in a root also [`UNSET`].
@@ -118,8 +134,8 @@ impl<N: Send + Sync + 'static, W: World> TLink<N, W> {
         Self::to(None)
     }
 
-    /// To this one.
-    pub fn to(node: Option<TRef<'_, N, W>>) -> Self {
+    /// To this one, which the attempt has found, for a node that it is about to make; it must not be kept elsewhere.
+    pub(crate) fn to(node: Option<TRef<'_, N, W>>) -> Self {
         TLink { address: Address::cells(address_of(node).into_words()), leads_to: PhantomData }
     }
 }
@@ -163,14 +179,31 @@ fn address_of<N, W: World>(node: Option<TRef<'_, N, W>>) -> Address {
 unsafe fn node_at<'tx, N, W: World>(address: Address) -> Option<TRef<'tx, N, W>> {
     let pointer = NonNull::new(std::ptr::with_exposed_provenance_mut::<Node<N, W>>(address))?;
     // SAFETY: promised by the caller: it is a node, and not freed before the attempt ends. It is only ever shared.
-    Some(TRef { node: unsafe { pointer.as_ref() } })
+    Some(TRef { node: unsafe { pointer.as_ref() }, attempt: PhantomData })
 }
 
 /// A reference to a node, for as long as the transaction lasts.
 ///
 /// What does not change in a node can be read through it directly.
+///
+/// It is of one attempt, and no other one can link it, not even one that runs in the midst of the first, at a desk of its own:
+/// the node may be one that goes away with that.
+///
+/// ```compile_fail,E0521
+/// use noonmark_stm::{DcotlSf, Global, TLink, TRef, TRoot, World};
+/// struct Item { next: TLink<Item> }
+/// let root = TRoot::<Item>::new();
+/// let (mut outer, mut inner) = (Global::<DcotlSf>::session(), Global::<DcotlSf>::session());
+/// outer.atomically(|tx| {
+///     let item = TRef::alloc(tx, Item { next: TLink::none() });
+///     inner.atomically(|tx| root.set(tx, Some(item)));
+///     Ok(())
+/// });
+/// ```
 pub struct TRef<'tx, N, W: World = Global> {
     node: &'tx Node<N, W>,
+    /// **Invariant**: of the attempt of exactly this lifetime.
+    attempt: PhantomData<fn(&'tx ()) -> &'tx ()>,
 }
 
 impl<N, W: World> Clone for TRef<'_, N, W> {
@@ -215,7 +248,7 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         let node = NonNull::from(Box::leak(Box::new(Node::<N, W> { header: Default::default(), content })));
         tx.desk().allocated(Block::of_box(node));
         // SAFETY: it was just allocated, and is not freed before the attempt ends.
-        let new = TRef { node: unsafe { node.as_ref() } };
+        let new = TRef { node: unsafe { node.as_ref() }, attempt: PhantomData };
         tx.desk().touch_new(new.lock(tx).object(), &new.node.content);
         new
     }
@@ -226,8 +259,10 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
     /// If the transaction commits, then no later one finds a link to this node, and nobody else frees it.
     #[inline]
     pub unsafe fn free<X: Writes<'tx, W>>(self, tx: X) {
+        let (desk, node) = (tx.desk(), NonNull::from(self.node));
+        desk.keep(node);
         // SAFETY: promised by the caller. It was made of a box, by `alloc`.
-        unsafe { tx.desk().freed(Block::of_box(NonNull::from(self.node))) };
+        unsafe { desk.freed(Block::of_box(node)) };
     }
 
     /// What is in it, for as long as the transaction lasts. (By `Deref`, it is for as long as this reference.)
@@ -393,9 +428,24 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
         to: Option<TRef<'tx, M, W>>,
     ) -> Result<(), Interrupted> {
         lock_for_writing::<W, X>(tx, lock)?;
-        tx.desk().store::<Address>(lock, &link.address, address_of(to).into_words());
+        set_link(tx, lock, link, to);
         Ok(())
     }
+}
+
+/// Makes a link lead elsewhere, under its lock.
+#[inline(always)]
+fn set_link<'tx, W: World, X: Writes<'tx, W>, N>(
+    tx: X,
+    lock: SpotOf<'tx, W>,
+    link: &'tx TLink<N, W>,
+    to: Option<TRef<'tx, N, W>>,
+) {
+    let desk = tx.desk();
+    if let Some(to) = to {
+        desk.keep(NonNull::from(to.node));
+    }
+    desk.store::<Address>(lock, &link.address, address_of(to).into_words());
 }
 
 /// Where a linked structure begins: a link with a lock of its own.
@@ -482,7 +532,7 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
     ) -> Result<(), Interrupted> {
         let lock = self.lock(tx);
         lock_for_writing::<W, X>(tx, lock)?;
-        tx.desk().store::<Address>(lock, &self.link.address, address_of(to).into_words());
+        set_link(tx, lock, &self.link, to);
         Ok(())
     }
 
@@ -541,7 +591,8 @@ mod tests {
         for value in 0..10 {
             atomically(|tx| {
                 let first = root.get(tx)?;
-                let item = TRef::alloc(tx, Item { value: TField::new(value), next: TLink::to(first) });
+                let item = TRef::alloc(tx, Item { value: TField::new(value), next: TLink::none() });
+                item.link(tx, |item| &item.next, first)?;
                 root.set(tx, Some(item))
             });
         }

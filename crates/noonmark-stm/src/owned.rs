@@ -18,8 +18,9 @@
 //! - *Who holds the slot next sees what the last holder wrote*: slots are claimed and released with acquire and release, in the
 //!   base crate.
 //! - *The lock is taken all the same*, for those who read all parts. A write can still find it taken for reading by an irrevocable
-//!   transaction, which is a conflict as elsewhere. Under the deferred controls the check that the paper leaves out is one
-//!   comparison, and a word that one's own slot has left last always passes it; so nothing is left out here.
+//!   transaction, which is a conflict as elsewhere. Whether what is overwritten is older than the attempt is not asked, where the part has a lock of
+//!   its own: under the deferred controls a word that one's own slot has left last passes that comparison in any case, under
+//!   TL2 and TinySTM it need not. (A lock of a table may guard what others write.)
 //!
 //! A part is a slot's and not a thread's: threads come and go. Who wants to keep his part keeps a
 //! [`Session`](crate::Session). Who does not may find himself at another slot next time, when his own is taken; so a
@@ -95,7 +96,7 @@ impl<T: Plain, W: World> TOwned<T, W> {
     /// [`Interrupted`]: hand it on.
     #[inline]
     pub fn set<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, value: T) -> Result<(), Interrupted> {
-        self.own(tx).set(tx, value)
+        self.own(tx).store_own(tx, value)
     }
 
     /// Calls a closure with each part.

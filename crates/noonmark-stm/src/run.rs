@@ -313,6 +313,7 @@ impl<'a, W: World> Attempt<'a, W> {
             !desk.reads.is_empty(),
             "`retry` in a transaction that has read nothing would sleep for ever"
         );
+        memory.refuse_inside_another(desk.slot);
         desk.undo();
         self.release(Ending::Cancel);
         // Only keys from here on: when the slot is unpinned, a lock may be freed, by somebody who changes what
@@ -384,6 +385,9 @@ fn try_first<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     // (Whoever gives up at once is irrevocable from the start.)
     if seat.is_ready() { try_once(seat, body, false).map_err(Some) } else { Err(None) }
 }
+
+/// Who has failed as often looks whether it is himself who is in his way.
+pub(crate) const FAILURES_SUSPICIOUS: u32 = 8;
 
 /// How an attempt ended that is to be followed by another one.
 #[derive(Clone, Copy)]
@@ -472,6 +476,9 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         let failures = record.failures;
         let falls_back = W::Control::FALLS_BACK && failures >= memory.attempts_max && !record.must_speculate;
         let is_irrevocable = W::Control::IS_IRREVOCABLE && must_not_fail || falls_back;
+        if is_irrevocable || failures == FAILURES_SUSPICIOUS {
+            memory.refuse_inside_another(seat.desk().slot);
+        }
         // Dropped last, also by a panic: the next one begins when all locks are released.
         let _ticket = is_irrevocable.then(|| {
             let desk = seat.desk();
@@ -493,7 +500,9 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
 
 /// A desk of one's own, for many transactions: spares each of them looking for one.
 ///
-/// As it is borrowed for each transaction, it cannot run one inside another.
+/// As it is borrowed for each transaction, it cannot run one inside another. (Two sessions of one world can, and should not: see
+/// [`atomically`](crate::atomically).) It has a slot of its world for as long as it is there, of which there are
+/// [so many](crate::Settings::slots).
 ///
 /// ```
 /// use noonmark_stm::{Global, TVar, World};

@@ -27,6 +27,7 @@
 use crate::control::{Conflict, Control};
 use crate::desk::{Cause, Desk};
 use crate::lines::Spot;
+use crate::place::Place;
 use crate::plain::Plain;
 use crate::world::{Global, World};
 use noonmark_core::{Access, Host, Step, WaitFor, WaitingRoom};
@@ -253,19 +254,23 @@ pub(crate) fn settle<W: World, R>(
     desk: &Desk<W::Control, W::Host>,
     ask: impl FnMut() -> Step<R, Conflict>,
 ) -> Result<R, Interrupted> {
-    settle_at(desk, ask, || &W::memory().room)
+    settle_at(desk, ask, || {
+        let memory = W::memory();
+        memory.refuse_inside_another(desk.slot);
+        &memory.room
+    })
 }
 
-/// As [`settle`], of whatever has this waiting room, which is wanted only if there is something to wait for.
+/// As [`settle`], of whatever has this waiting room, which is asked for before each sleep.
 #[inline(always)]
 pub(crate) fn settle_at<'a, C: Control, H: Host, R>(
     desk: &Desk<C, H>,
     mut ask: impl FnMut() -> Step<R, Conflict>,
-    room: impl FnOnce() -> &'a WaitingRoom,
+    room: impl Fn() -> &'a WaitingRoom,
 ) -> Result<R, Interrupted> {
     match ask() {
         Step::Ready(granted) => Ok(granted),
-        Step::Busy(_) | Step::Wait(..) => ask_again(room(), desk, ask),
+        Step::Busy(_) | Step::Wait(..) => ask_again(room, desk, ask),
         Step::Abort(conflict) => Err(interrupted(desk, conflict)),
     }
 }
@@ -278,15 +283,15 @@ fn interrupted<C: Control, H: Host>(desk: &Desk<C, H>, conflict: Conflict) -> In
 
 /// Somebody is about to let go, or must be waited for.
 #[cold]
-fn ask_again<C: Control, H: Host, R>(
-    room: &WaitingRoom,
+fn ask_again<'a, C: Control, H: Host, R>(
+    room: impl Fn() -> &'a WaitingRoom,
     desk: &Desk<C, H>,
     mut ask: impl FnMut() -> Step<R, Conflict>,
 ) -> Result<R, Interrupted> {
     let mut turn = 0;
     loop {
         let answer = match ask() {
-            Step::Wait(on, _) if turn >= WAIT_TURNS => sleep(room, desk, on, &mut ask),
+            Step::Wait(on, _) if turn >= WAIT_TURNS => sleep(room(), desk, on, &mut ask),
             answer => answer,
         };
         match answer {
@@ -387,6 +392,23 @@ pub(crate) fn lock_for_writing<'tx, W: World, X: Writes<'tx, W>>(
     } else {
         write_on::<W>(desk, lock)
     }
+}
+
+/// As [`lock_for_writing`], where nobody but this slot writes what the lock guards.
+#[inline(always)]
+pub(crate) fn lock_own<'tx, W: World, X: Writes<'tx, W>>(
+    tx: X,
+    lock: SpotOf<'tx, W>,
+) -> Result<(), Interrupted> {
+    let desk = tx.desk();
+    // A lock of a table may guard what others write.
+    if W::Place::TABLE > 0 {
+        return lock_for_writing::<W, X>(tx, lock);
+    }
+    if desk.cause().is_some() {
+        return Err(Interrupted(()));
+    }
+    settle::<W, ()>(desk, || W::Control::write_own(desk, lock))
 }
 
 /// What is not granted at once.

@@ -8,7 +8,7 @@
 
 use crate::place::Place;
 use crate::plain::Plain;
-use crate::transaction::{Interrupted, Reads, Writes, lock_for_writing, read};
+use crate::transaction::{Interrupted, Reads, Writes, lock_for_writing, lock_own, read};
 use crate::world::{Global, World};
 use noonmark_core::Access;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ pub(crate) type Header<W> = <<W as World>::Place as Place>::Header<<W as World>:
 
 /// A transactional variable for a small [`Plain`] value, in place.
 ///
-/// Eight bytes for the lock, and eight for each scalar of the value.
+/// Eight bytes for the lock (24 under [`TwoPlSf`](crate::TwoPlSf)), and eight for each scalar of the value.
 ///
 /// ```
 /// use noonmark_stm::{TVar, atomically, view};
@@ -115,6 +115,16 @@ impl<T: Plain, W: World> TVar<T, W> {
         T::from_words(T::load(&self.cells))
     }
 
+    /// Makes it something else, by the only one who writes it: see [`crate::owned`].
+    #[inline(always)]
+    pub(crate) fn store_own<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, value: T) -> Result<(), Interrupted> {
+        let desk = tx.desk();
+        let lock = W::Place::lock(&self.header, &desk.common);
+        lock_own::<W, X>(tx, lock)?;
+        desk.store::<T>(lock, &self.cells, value.into_words());
+        Ok(())
+    }
+
     /// What it is, to its only owner.
     pub fn into_inner(self) -> T {
         T::from_words(T::load(&self.cells))
@@ -137,7 +147,7 @@ impl<T: Plain, W: World> std::fmt::Debug for TVar<T, W> {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::Dctl;
+    use crate::{Dctl, TwoPlSf};
     use std::mem::size_of;
 
     #[test]
@@ -145,5 +155,6 @@ mod tests {
         assert_eq!(size_of::<TVar<u64>>(), 16);
         assert_eq!(size_of::<TVar<bool, Global<Dctl>>>(), 16);
         assert_eq!(size_of::<TVar<(u64, [i32; 3])>>(), 40);
+        assert_eq!(size_of::<TVar<u64, Global<TwoPlSf>>>(), 32);
     }
 }

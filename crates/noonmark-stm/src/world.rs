@@ -152,10 +152,10 @@ global!(Dctl, Dcotl, DctlSf, DcotlSf, Tl2Gv4, Tl2Gv5, TinyStm, TwoPlSf);
 /// # What not to do inside
 ///
 /// Whatever cannot be run again or taken back: input and output, sending messages, locking mutexes (see
-/// [`irrevocably`]). Another transaction of the same world (also [`TVar::load`](crate::TVar::load)): it would not be
-/// part of this one, could not see what this one has written, and if it wanted what this one has locked would wait
-/// for ever; so it panics. Long work, while others wait for what was
-/// written. That variables live as long as the transaction, that handles do not leave it, and that it stays on its
+/// [`irrevocably`]). Another transaction of the same world (also [`TVar::load`](crate::TVar::load), and whatever is run when a
+/// value is dropped): it would not be part of this one, could not see what this one has written, and if it wanted what this
+/// one has locked would wait for ever; so it panics, at once as a rule, at the latest before it waits. Long work, while others
+/// wait for what was written. That variables live as long as the transaction, that handles do not leave it, and that it stays on its
 /// thread, is seen to by the types.
 ///
 /// ```

@@ -172,12 +172,12 @@ for_each_control! {
     a_counter_is_exact,
 }
 
-/// Where objects share no locks, and a commit's own time is not in the way of the next one (as it is under TL2-GV5).
+/// Where objects share no locks.
 mod without_doubts {
     use super::*;
 
     for_each_control_without_doubts! {
-        [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tinystm] in table []:
+        [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm] in table []:
         additions_do_not_conflict,
     }
 }

@@ -6,7 +6,7 @@ mod numbers;
 
 use noonmark_stm::{
     Boxed, Dcotl, Global, Interrupted, Look, Ordered, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap,
-    TZipMap, World,
+    TZipMap, TwoPlSf, World,
 };
 use numbers::Numbers;
 use proptest::collection::vec;
@@ -353,6 +353,55 @@ fn structures_stay_whole_in_storms() {
     stays_whole(&THashMap::<_, _>::new(), 14);
 }
 
+/// Whoever iterates changes the map as he goes: what he neither puts in nor takes out he comes by once.
+fn iterates_through_changes<S>(make: impl Fn() -> TMap<S>)
+where
+    S: Structure<Key = u64, Value = u64, World = Global> + Look<u64>,
+{
+    for seed in 0..60 {
+        let (map, mut numbers) = (make(), Numbers(seed));
+        let mut session = <Global as World>::session();
+        // Some stay, the others may go.
+        let stays = |key: u64| key % 10 < 5;
+        let keys: Vec<u64> = (0..200).map(|_| numbers.below(1_000)).collect();
+        session.atomically(|tx| keys.iter().try_for_each(|key| map.insert(tx, *key, 0).map(drop)));
+        let mut met = session.atomically(|tx| {
+            let mut met = Vec::new();
+            for entry in map.iter(tx) {
+                let (key, value) = entry?;
+                if stays(*key) && value == 0 {
+                    met.push(*key);
+                }
+                for _ in 0..numbers.below(4) {
+                    let other = numbers.below(1_000);
+                    if stays(other) {
+                        map.insert_if_absent(tx, other + seed % 2 * 1_000, 1)?;
+                    } else {
+                        map.remove(tx, &other)?;
+                    }
+                }
+            }
+            Ok(met)
+        });
+        met.sort_unstable();
+        let mut expected: Vec<u64> = keys.into_iter().filter(|key| stays(*key)).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        assert_eq!(met, expected, "{map:?}, seed {seed}");
+        session.view(|tx| map.check(tx));
+    }
+}
+
+#[test]
+fn an_iteration_comes_by_what_is_not_changed_meanwhile() {
+    iterates_through_changes(TRavlMap::<u64, u64>::new);
+    iterates_through_changes(TRbMap::<u64, u64>::new);
+    iterates_through_changes(TZipMap::<u64, u64>::new);
+    iterates_through_changes(TSkipMap::<u64, u64>::new);
+    iterates_through_changes(THashMap::<u64, u64>::new);
+    iterates_through_changes(|| THashMap::<u64, u64>::with_buckets(16));
+}
+
 /// What the docs say, for a key and a value of eight bytes each.
 #[test]
 fn an_entry_takes_as_many_bytes_as_the_docs_say() {
@@ -361,8 +410,10 @@ fn an_entry_takes_as_many_bytes_as_the_docs_say() {
     assert_eq!(TZipMap::<u64, u64>::ENTRY_BYTES, 48);
     assert_eq!(TSkipMap::<u64, u64>::ENTRY_BYTES, 48);
     assert_eq!(THashMap::<u64, u64>::ENTRY_BYTES, 32);
-    // Any control has a lock of a word.
+    // A lock is a word; under 2PLSF, which has bits for its readers, three.
     assert_eq!(TRavlMap::<u64, u64, Global<Dcotl>>::ENTRY_BYTES, 48);
+    assert_eq!(TRavlMap::<u64, u64, Global<TwoPlSf>>::ENTRY_BYTES, 64);
+    assert_eq!(THashMap::<u64, u64, Global<TwoPlSf>>::ENTRY_BYTES, 48);
     // A value of more words lies in place, a boxed one behind a pointer.
     assert_eq!(TRavlMap::<u64, (u64, bool, u8)>::ENTRY_BYTES, 64);
     assert_eq!(THashMap::<u64, Boxed<[u64; 100]>>::ENTRY_BYTES, 32);

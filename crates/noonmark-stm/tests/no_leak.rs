@@ -226,8 +226,9 @@ fn nodes<W: World>() {
                     match first.filter(|_| step % 3 != 0) {
                         None => {
                             let (value, count) = (Sealed::new(step), TField::new(0));
-                            let item = Item { value, count, next: TLink::to(first) };
-                            stack.0.set(tx, Some(TRef::alloc(tx, item)))
+                            let item = TRef::alloc(tx, Item { value, count, next: TLink::none() });
+                            item.link(tx, |item| &item.next, first)?;
+                            stack.0.set(tx, Some(item))
                         }
                         Some(first) => {
                             stack.0.set(tx, first.follow(tx, |item| &item.next)?)?;

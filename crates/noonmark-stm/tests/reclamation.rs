@@ -253,9 +253,11 @@ fn nodes_are_freed_once_and_not_too_early<W: World>() {
                             let item = Item {
                                 counted: Counted::new(alive, round),
                                 count: TField::new(0),
-                                next: TLink::to(stack.first.get(tx)?),
+                                next: TLink::none(),
                             };
-                            stack.first.set(tx, Some(TRef::alloc(tx, item)))?;
+                            let item = TRef::alloc(tx, item);
+                            item.link(tx, |item| &item.next, stack.first.get(tx)?)?;
+                            stack.first.set(tx, Some(item))?;
                             stack.len.update(tx, |len| len + 1).map(drop)
                         }),
                         1 => W::atomically(|tx| {

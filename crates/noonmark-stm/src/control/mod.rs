@@ -208,6 +208,14 @@ pub trait Control: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn write_on<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Self::Lock, H>) -> Step<(), Conflict>;
 
+    /// As [`Control::write`], where nobody writes but attempts of this slot and the lock guards nothing else
+    /// ([`crate::owned`]): whether the attempt could read what is there is not asked.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn write_own<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Self::Lock, H>) -> Step<(), Conflict> {
+        Self::write(me, lock)
+    }
+
     /// Does what has been read so far belong together, without a write yet? Under an opaque control it always does.
     #[doc(hidden)]
     #[inline(always)]

@@ -101,7 +101,7 @@ impl<R: Rival> Versioned<R> {
         for lock in me.reads.iter() {
             me.touch(lock.line, Access::Read);
             let word = lock.load_after_fence();
-            // What this attempt has locked was no newer when it did.
+            // What this attempt has locked was no newer when it did, or its slot's own.
             if !(word.is_older_than(limit) || word.is_written_by(me.slot)) {
                 return Err(word);
             }
@@ -226,6 +226,25 @@ impl<R: Rival> Control for Versioned<R> {
                 Step::Ready(())
             }
             None => Step::Abort(Conflict::WriteLocked),
+        }
+    }
+
+    /// The slot's last commit may have a time that is after this attempt's (under GV5 it always has).
+    #[inline]
+    fn write_own<H: Host>(me: &Desk<Self, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
+        me.touch(lock.line(), Access::Read);
+        let seen = lock.load();
+        if seen.is_written_by(me.slot) {
+            return Step::Ready(());
+        }
+        me.touch(lock.line(), Access::ReadModifyWrite);
+        match lock.try_lock(lend(&lock), seen, me.slot, true) {
+            Some(held) => {
+                me.log_held(lock, held);
+                Step::Ready(())
+            }
+            // Somebody has set his mark, as nobody else writes.
+            None => Step::Busy(Conflict::WriteLocked),
         }
     }
 

@@ -190,13 +190,19 @@ impl<K: Key, V: Value, W: World> std::fmt::Debug for Place<'_, K, V, W> {
 }
 
 /// How far an iteration has come.
+///
+/// It goes through buckets as they were when it began. If the map grows meanwhile, what belonged in one of them is there or in one of
+/// those that have come of it, and it goes through all of these together.
 #[doc(hidden)]
 pub struct Cursor<'tx, K: Key, V: Value, W: World> {
+    /// How many buckets there were when it began.
     buckets: usize,
+    /// How many there are.
+    buckets_now: usize,
     /// The next bucket.
     bucket: usize,
-    /// The next entry of the one before.
-    next: Link<'tx, K, V, W>,
+    /// The entries of the one before that it has yet to come by.
+    found: Vec<TRef<'tx, Node<K, V, W>, W>>,
 }
 
 impl<K: Key, V: Value, W: World> std::fmt::Debug for Cursor<'_, K, V, W> {
@@ -419,6 +425,24 @@ impl<K: Key + Hash, V: Value, W: World, H: BuildHasher> Buckets<K, V, W, H> {
         Ok(moved)
     }
 
+    /// Notes the entries of a chain that belong in the bucket at which an iteration is.
+    #[inline]
+    fn collect<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        cursor: &mut Cursor<'tx, K, V, W>,
+        mut at: Link<'tx, K, V, W>,
+    ) -> Answer<()> {
+        let mask = cursor.buckets - 1;
+        while let Some(node) = at {
+            if self.growth.is_none() || self.hash(&node.content().key) & mask == cursor.bucket {
+                cursor.found.push(node);
+            }
+            at = node.follow(tx, |node| &node.next)?;
+        }
+        Ok(())
+    }
+
     /// Something with this hash has been put in: doubles the number of buckets, if it is time, and sets some that are unset.
     #[inline(never)]
     fn grow<'tx, X: Writes<'tx, W>>(
@@ -525,7 +549,8 @@ where
     }
 
     fn begin<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<Self::Cursor<'tx>> {
-        Ok(Cursor { buckets: self.count(tx)?, bucket: 0, next: None })
+        let buckets = self.count(tx)?;
+        Ok(Cursor { buckets, buckets_now: buckets, bucket: 0, found: Vec::new() })
     }
 
     fn next<'tx, X: Reads<'tx, W>>(
@@ -534,17 +559,33 @@ where
         cursor: &mut Self::Cursor<'tx>,
     ) -> Answer<Option<NodeOf<'tx, Self>>> {
         loop {
-            if let Some(node) = cursor.next {
-                cursor.next = node.follow(tx, |node| &node.next)?;
+            if let Some(node) = cursor.found.pop() {
                 return Ok(Some(node));
             }
             if cursor.bucket >= cursor.buckets {
                 return Ok(None);
             }
-            // What belongs in one that is unset is in its parent, which comes before it.
-            cursor.next = self.bucket(cursor.bucket).get(tx)?;
+            // What belongs in one that is unset is in another one, with what belongs there.
+            self.collect(tx, cursor, self.nearest_set(tx, cursor.bucket)?.1)?;
+            let later = (cursor.bucket + cursor.buckets..cursor.buckets_now).step_by(cursor.buckets);
+            for number in later {
+                let first = self.bucket(number).get_if_set(tx)?.flatten();
+                self.collect(tx, cursor, first)?;
+            }
             cursor.bucket += 1;
         }
+    }
+
+    /// Entries may have been moved to other buckets.
+    #[cold]
+    fn resume<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        cursor: &mut Self::Cursor<'tx>,
+        _: NodeOf<'tx, Self>,
+    ) -> Answer<()> {
+        cursor.buckets_now = self.count(tx)?;
+        Ok(())
     }
 
     fn check<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<usize> {
@@ -578,7 +619,7 @@ where
     V: Value,
     W: World,
     H: BuildHasher + Send + Sync + 'static,
-    Q: Eq + Hash + ?Sized,
+    Q: Eq + Hash + ?Sized + 'static,
 {
     #[inline]
     fn find<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>> {

@@ -15,7 +15,7 @@
 //! | [`TSkipMap`](crate::TSkipMap) | skip list | 48 bytes, and 8 or more for every fourth | yes | one or more links |
 //! | [`TRbMap`](crate::TRbMap) | red-black tree | 48 bytes | yes | up to the root, now and then |
 //!
-//! (What the allocator adds comes on top.)
+//! (What the allocator adds comes on top; and 16 bytes more for each lock under [`TwoPlSf`](crate::TwoPlSf).)
 //!
 //! A key does not change in its node, so comparing takes no lock, and a key may be of any type that threads can share. A
 //! [`Value`] is plain and changes in place, or is [`Boxed`].
@@ -128,13 +128,25 @@ pub trait Structure: Sealed + Send + Sync + Sized + 'static {
         cursor: &mut Self::Cursor<'tx>,
     ) -> Answer<Option<NodeOf<'tx, Self>>>;
 
+    /// This attempt has changed the shape of a map since the cursor came to this node: from here on the cursor comes by all nodes
+    /// that are neither put in nor taken out meanwhile and that it has not come by yet, and by no other a second time.
+    #[doc(hidden)]
+    fn resume<'tx, X: Reads<'tx, Self::World>>(
+        &'tx self,
+        tx: X,
+        cursor: &mut Self::Cursor<'tx>,
+        last: NodeOf<'tx, Self>,
+    ) -> Answer<()>;
+
     /// Panics unless the structure's own invariants hold; answers how many links the longest way to a node has.
     #[doc(hidden)]
     fn check<'tx, X: Reads<'tx, Self::World>>(&'tx self, tx: X) -> Answer<usize>;
 }
 
 /// A structure in which such a key can be looked for: one's own type of keys, or what that can be borrowed as. Sealed.
-pub trait Look<Q: ?Sized>: Structure {
+///
+/// It borrows nothing, and so has no transaction: to compare two keys cannot change the map in which one is looked for.
+pub trait Look<Q: ?Sized + 'static>: Structure {
     /// The node of a key.
     #[doc(hidden)]
     fn find<'tx, X: Reads<'tx, Self::World>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>>;
@@ -246,7 +258,11 @@ impl<S: Structure> TMap<S> {
     /// # Errors
     /// [`Interrupted`]: hand it on. So for all other operations.
     #[inline]
-    pub fn get<'tx, Q: ?Sized, X>(&'tx self, tx: X, key: &Q) -> Result<Option<Lent<'tx, S>>, Interrupted>
+    pub fn get<'tx, Q: ?Sized + 'static, X>(
+        &'tx self,
+        tx: X,
+        key: &Q,
+    ) -> Result<Option<Lent<'tx, S>>, Interrupted>
     where
         S: Look<Q>,
         X: Reads<'tx, S::World>,
@@ -262,7 +278,7 @@ impl<S: Structure> TMap<S> {
     /// # Errors
     /// [`Interrupted`]: hand it on.
     #[inline]
-    pub fn contains_key<'tx, Q: ?Sized, X>(&'tx self, tx: X, key: &Q) -> Result<bool, Interrupted>
+    pub fn contains_key<'tx, Q: ?Sized + 'static, X>(&'tx self, tx: X, key: &Q) -> Result<bool, Interrupted>
     where
         S: Look<Q>,
         X: Reads<'tx, S::World>,
@@ -286,7 +302,7 @@ impl<S: Structure> TMap<S> {
     {
         let mut place = S::Place::default();
         let Some(node) = self.0.find_place(tx, &key, &mut place)? else {
-            self.0.put_in(tx, &mut place, key, value)?;
+            self.put_in(tx, &mut place, key, value)?;
             return Ok(None);
         };
         let before = S::Value::get(tx, node, S::value)?;
@@ -320,11 +336,12 @@ impl<S: Structure> TMap<S> {
         if let Some(node) = self.0.find_place(tx, &key, &mut place)? {
             return Ok(Some(S::Value::get(tx, node, S::value)?));
         }
-        self.0.put_in(tx, &mut place, key, value)?;
+        self.put_in(tx, &mut place, key, value)?;
         Ok(None)
     }
 
-    /// Makes the value of a key what the closure makes of it, `None` standing for no entry; answers what it was.
+    /// Makes the value of a key what the closure makes of it, `None` standing for no entry; answers what it was. (If the closure
+    /// changes that entry by another way, what it answers comes last.)
     ///
     /// ```
     /// use noonmark_stm::{THashMap, atomically, view};
@@ -348,25 +365,49 @@ impl<S: Structure> TMap<S> {
         X: Writes<'tx, S::World>,
     {
         let mut place = S::Place::default();
-        let Some(node) = self.0.find_place(tx, &key, &mut place)? else {
-            if let Some(after) = change(None) {
-                self.0.put_in(tx, &mut place, key, after)?;
-            }
-            return Ok(None);
+        let found = self.0.find_place(tx, &key, &mut place)?;
+        let before = match found {
+            Some(node) => Some(S::Value::get(tx, node, S::value)?),
+            None => None,
         };
-        let before = S::Value::get(tx, node, S::value)?;
-        match change(Some(before)) {
-            Some(after) => S::Value::set(tx, node, S::value, after)?,
-            None => self.take_out(tx, &mut place, node)?,
+        let shape = tx.desk().reshapings();
+        let after = change(before);
+        if tx.desk().reshapings() != shape {
+            // The closure has the handle, too: what was found, and where, may not be there any more.
+            self.make(tx, key, after)?;
+            return Ok(before);
         }
-        Ok(Some(before))
+        match (found, after) {
+            (Some(node), Some(after)) => S::Value::set(tx, node, S::value, after)?,
+            (Some(node), None) => self.take_out(tx, &mut place, node)?,
+            (None, Some(after)) => self.put_in(tx, &mut place, key, after)?,
+            (None, None) => {}
+        }
+        Ok(before)
+    }
+
+    /// Makes the value of a key this one, or none.
+    #[cold]
+    fn make<'tx, X>(&'tx self, tx: X, key: S::Key, after: Option<Given<S>>) -> Answer<()>
+    where
+        S: Look<<S as Structure>::Key>,
+        X: Writes<'tx, S::World>,
+    {
+        match after {
+            Some(value) => self.insert(tx, key, value).map(drop),
+            None => self.remove(tx, &key).map(drop),
+        }
     }
 
     /// Removes a key, and answers its value.
     ///
     /// # Errors
     /// [`Interrupted`]: hand it on.
-    pub fn remove<'tx, Q: ?Sized, X>(&'tx self, tx: X, key: &Q) -> Result<Option<Lent<'tx, S>>, Interrupted>
+    pub fn remove<'tx, Q: ?Sized + 'static, X>(
+        &'tx self,
+        tx: X,
+        key: &Q,
+    ) -> Result<Option<Lent<'tx, S>>, Interrupted>
     where
         S: Look<Q>,
         X: Writes<'tx, S::World>,
@@ -378,22 +419,34 @@ impl<S: Structure> TMap<S> {
         Ok(Some(value))
     }
 
+    #[inline(always)]
+    fn put_in<'tx, X>(&'tx self, tx: X, place: &mut S::Place<'tx>, key: S::Key, value: Given<S>) -> Answer<()>
+    where
+        X: Writes<'tx, S::World>,
+    {
+        tx.desk().reshapes();
+        self.0.put_in(tx, place, key, value)
+    }
+
     #[inline]
     fn take_out<'tx, X>(&'tx self, tx: X, place: &mut S::Place<'tx>, node: NodeOf<'tx, S>) -> Answer<()>
     where
         X: Writes<'tx, S::World>,
     {
+        tx.desk().reshapes();
         self.0.take_out(tx, place, node)?;
-        // SAFETY: no link leads to it any more, so whoever reads the map from now on does not find it. Only the
+        // SAFETY: no link leads to it any more, so whoever reads the map from now on does not find it. (It was found in this
+        // shape of the map: nothing that runs between the finding and this has the handle, or it has been found anew.) Only the
         // transaction that takes it out frees it: another one that did so too would conflict with this one.
         unsafe { node.free(tx) };
         Ok(())
     }
 
     /// All entries: in order, if the structure has one. What is inserted or removed while it goes on (by the same
-    /// transaction) may or may not be seen.
+    /// transaction) may or may not be seen; all others are, once. (Whoever changes a map then, this one or another, makes the next
+    /// step look for its place.)
     pub fn iter<'tx, X: Reads<'tx, S::World>>(&'tx self, tx: X) -> Iter<'tx, S, X> {
-        Iter { map: &self.0, tx, cursor: None, is_over: false }
+        Iter { map: &self.0, tx, cursor: None, last: None, shape: 0, is_over: false }
     }
 
     /// How many entries there are: it goes through all of them.
@@ -492,7 +545,7 @@ impl<S: Ordered> TMap<S> {
     }
 
     /// The entries whose keys are in a range, in order. What is inserted or removed while it goes on (by the same
-    /// transaction) may or may not be seen.
+    /// transaction) may or may not be seen; all others are, once.
     pub fn range<'tx, X: Reads<'tx, S::World>, R: RangeBounds<S::Key>>(
         &'tx self,
         tx: X,
@@ -514,6 +567,10 @@ pub struct Iter<'tx, S: Structure, X> {
     tx: X,
     /// None until the first entry is asked for.
     cursor: Option<S::Cursor<'tx>>,
+    /// The last node that it came by.
+    last: Option<NodeOf<'tx, S>>,
+    /// The shape of things then: `Desk::reshapings`.
+    shape: u64,
     is_over: bool,
 }
 
@@ -532,12 +589,19 @@ impl<'tx, S: Structure, X: Reads<'tx, S::World>> Iter<'tx, S, X> {
         }
         // Unless it turns out that there is another one.
         self.is_over = true;
+        let shape = self.tx.desk().reshapings();
         let cursor = match &mut self.cursor {
-            Some(cursor) => cursor,
+            Some(cursor) => {
+                if let Some(last) = self.last.filter(|_| shape != self.shape) {
+                    self.map.resume(self.tx, cursor, last)?;
+                }
+                cursor
+            }
             none => none.insert(begin(self.map, self.tx)?),
         };
         let node = self.map.next(self.tx, cursor)?;
         self.is_over = node.is_none();
+        (self.last, self.shape) = (node, shape);
         Ok(node)
     }
 

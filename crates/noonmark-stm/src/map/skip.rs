@@ -244,6 +244,18 @@ impl<K: Key + Ord, V: Value, W: World> Structure for SkipList<K, V, W> {
         Ok(Some(node))
     }
 
+    /// Nothing is to be done: what comes after the next one still does. (If it has been taken out since, its link leads to what
+    /// came after it then.)
+    #[inline]
+    fn resume<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        _: X,
+        _: &mut Self::Cursor<'tx>,
+        _: NodeOf<'tx, Self>,
+    ) -> Answer<()> {
+        Ok(())
+    }
+
     fn check<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<usize> {
         // In how many more chains each entry is to be met, in order.
         let mut awaited = Vec::new();
@@ -284,7 +296,7 @@ where
     K: Key + Ord + Borrow<Q>,
     V: Value,
     W: World,
-    Q: Ord + ?Sized,
+    Q: Ord + ?Sized + 'static,
 {
     #[inline]
     fn find<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>> {

@@ -437,6 +437,18 @@ impl<K: Key + Ord, V: Value, B: Balance, W: World> Structure for Tree<K, V, B, W
         Ok(Some(node))
     }
 
+    /// Nodes may have changed places, up and down.
+    #[cold]
+    fn resume<'tx, X: Reads<'tx, W>>(
+        &'tx self,
+        tx: X,
+        cursor: &mut Self::Cursor<'tx>,
+        last: NodeOf<'tx, Self>,
+    ) -> Answer<()> {
+        *cursor = self.seek(tx, Bound::Excluded(&last.content().key))?;
+        Ok(())
+    }
+
     fn check<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<usize> {
         let mut height = 0;
         let pen = self.pen(tx);
@@ -461,7 +473,7 @@ where
     V: Value,
     B: Balance,
     W: World,
-    Q: Ord + ?Sized,
+    Q: Ord + ?Sized + 'static,
 {
     #[inline]
     fn find<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>> {

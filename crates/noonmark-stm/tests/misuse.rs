@@ -1,0 +1,321 @@
+//! What nobody should do, and safe code can: it may go wrong for whoever does it, but memory stays sound.
+#![cfg(not(any(loom, shuttle)))]
+
+mod support;
+
+use noonmark_stm::{
+    Boxed, Interrupted, Look, Structure, TField, THashMap, TLink, TMap, TRavlMap, TRbMap, TRef, TRoot,
+    TSkipMap, TVar, TZipMap, World,
+};
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use support::for_each_control;
+
+/// Counts how many there are, and tells when it is looked at or dropped after it was dropped.
+struct Counted {
+    alive: Arc<AtomicI64>,
+    is_whole: AtomicU64,
+}
+
+impl Counted {
+    fn new(alive: &Arc<AtomicI64>) -> Self {
+        alive.fetch_add(1, Relaxed);
+        Counted { alive: alive.clone(), is_whole: AtomicU64::new(7) }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.is_whole.load(Relaxed), 7, "looked at after it was freed");
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.check();
+        self.is_whole.store(0, Relaxed);
+        self.alive.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Frees what is old enough, wherever it lies.
+fn settle<W: World>() {
+    let mut sessions: Vec<_> = (0..16).map(|_| W::session()).collect();
+    for _ in 0..4 {
+        sessions.iter_mut().for_each(|session| session.collect());
+    }
+}
+
+/// A closure that changes an entry may change the map itself: also take that very entry out.
+fn in_the_midst_of_an_update<W: World, S>(map: TMap<S>)
+where
+    S: Structure<Key = u64, Value = Boxed<Counted>, World = W> + Look<u64>,
+{
+    let alive = Arc::new(AtomicI64::new(0));
+    let fill = || {
+        W::atomically(|tx| (0..40).try_for_each(|key| map.insert(tx, key, Counted::new(&alive)).map(drop)));
+    };
+    for key in 0..40 {
+        // Takes it out twice.
+        fill();
+        W::atomically(|tx| {
+            map.update(tx, key, |_| {
+                let _ = map.remove(tx, &key);
+                None
+            })
+            .map(drop)
+        });
+        assert_eq!(W::view(|tx| map.check(tx)).0, 39);
+        // Takes it and its neighbours out, and makes it something else.
+        fill();
+        W::atomically(|tx| {
+            map.update(tx, key, |_| {
+                for other in [key, key ^ 1, key ^ 2, key ^ 8] {
+                    let _ = map.remove(tx, &other);
+                }
+                Some(Counted::new(&alive))
+            })
+            .map(drop)
+        });
+        let (left, _) = W::view(|tx| map.check(tx));
+        assert_eq!(left, 40 - [key ^ 1, key ^ 2, key ^ 8].iter().filter(|other| **other < 40).count());
+        // Puts it in, where there was none.
+        W::atomically(|tx| map.remove(tx, &key).map(drop));
+        W::atomically(|tx| {
+            map.update(tx, key, |_| {
+                let _ = map.insert(tx, key, Counted::new(&alive));
+                Some(Counted::new(&alive))
+            })
+            .map(drop)
+        });
+        assert_eq!(W::view(|tx| map.check(tx)).0, left);
+    }
+    settle::<W>();
+    assert_eq!(alive.load(Relaxed), W::view(|tx| map.len(tx)) as i64);
+    drop(map);
+    assert_eq!(alive.load(Relaxed), 0);
+}
+
+fn updates_in_a_ravl_map<W: World>() {
+    in_the_midst_of_an_update(TRavlMap::<u64, Boxed<Counted>, W>::new_in());
+}
+
+fn updates_in_a_red_black_map<W: World>() {
+    in_the_midst_of_an_update(TRbMap::<u64, Boxed<Counted>, W>::new_in());
+}
+
+fn updates_in_a_zip_map<W: World>() {
+    in_the_midst_of_an_update(TZipMap::<u64, Boxed<Counted>, W>::new_in());
+}
+
+fn updates_in_a_skip_map<W: World>() {
+    in_the_midst_of_an_update(TSkipMap::<u64, Boxed<Counted>, W>::new_in());
+}
+
+fn updates_in_hash_maps<W: World>() {
+    in_the_midst_of_an_update(THashMap::<u64, Boxed<Counted>, W>::new_in());
+    in_the_midst_of_an_update(THashMap::<u64, Boxed<Counted>, W>::with_buckets_in(4));
+}
+
+/// A key that is compared as it likes.
+struct Moody {
+    key: u64,
+    counted: Counted,
+}
+
+impl Moody {
+    fn new(key: u64, alive: &Arc<AtomicI64>) -> Self {
+        Moody { key, counted: Counted::new(alive) }
+    }
+}
+
+thread_local! { static MOOD: Cell<u64> = const { Cell::new(0) }; }
+
+impl Ord for Moody {
+    fn cmp(&self, other: &Self) -> Ordering {
+        [self, other].into_iter().for_each(|key| key.counted.check());
+        let (mood, order) = (MOOD.get(), self.key.cmp(&other.key));
+        if mood == 0 || order == Ordering::Equal {
+            return order;
+        }
+        // SplitMix64.
+        MOOD.set(mood.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        let mut z = mood;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        if z >> 61 == 0 { order.reverse() } else { order }
+    }
+}
+
+impl PartialOrd for Moody {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Moody {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Moody {}
+
+/// Whatever the keys say of their order, what is taken out of a map is not found there any more.
+fn keys_without_an_order<W: World, S>(map: TMap<S>)
+where
+    S: Structure<Key = Moody, Value = Boxed<Counted>, World = W> + Look<Moody>,
+{
+    let alive = Arc::new(AtomicI64::new(0));
+    MOOD.set(1);
+    for round in 0..3_000u64 {
+        let key = |number: u64| Moody::new(number % 101, &alive);
+        W::atomically(|tx| map.insert(tx, key(round * 7), Counted::new(&alive)).map(drop));
+        W::atomically(|tx| map.remove(tx, &key(round * 36)).map(drop));
+        W::view(|tx| {
+            map.get(tx, &key(round * 3))?.map(Counted::check);
+            for entry in map.iter(tx) {
+                entry?.1.check();
+            }
+            Ok(())
+        });
+    }
+    MOOD.set(0);
+    settle::<W>();
+    assert_eq!(alive.load(Relaxed), 2 * W::view(|tx| map.len(tx)) as i64);
+    drop(map);
+    assert_eq!(alive.load(Relaxed), 0);
+}
+
+fn moody_keys_in_a_ravl_map<W: World>() {
+    keys_without_an_order(TRavlMap::<Moody, Boxed<Counted>, W>::new_in());
+}
+
+fn moody_keys_in_a_red_black_map<W: World>() {
+    keys_without_an_order(TRbMap::<Moody, Boxed<Counted>, W>::new_in());
+}
+
+fn moody_keys_in_a_zip_map<W: World>() {
+    keys_without_an_order(TZipMap::<Moody, Boxed<Counted>, W>::new_in());
+}
+
+fn moody_keys_in_a_skip_map<W: World>() {
+    keys_without_an_order(TSkipMap::<Moody, Boxed<Counted>, W>::new_in());
+}
+
+struct Item<W: World> {
+    counted: Counted,
+    count: TField<u64>,
+    next: TLink<Item<W>, W>,
+}
+
+struct List<W: World>(TRoot<Item<W>, W>);
+
+impl<W: World> Drop for List<W> {
+    fn drop(&mut self) {
+        // SAFETY: the list's nodes, each reached by one link.
+        unsafe { self.0.free_all(|item, free| free(&mut item.next)) };
+    }
+}
+
+struct CalledOff;
+
+impl From<Interrupted> for CalledOff {
+    fn from(_: Interrupted) -> Self {
+        CalledOff
+    }
+}
+
+/// A node that was made in a branch that was undone, and is linked all the same, stays.
+fn a_node_of_a_branch_that_was_undone<W: World>() {
+    let alive = Arc::new(AtomicI64::new(0));
+    let list = List::<W>(TRoot::new_in());
+    let new = |count| Item { counted: Counted::new(&alive), count: TField::new(count), next: TLink::none() };
+    for is_called_off in [true, false] {
+        let answer: Result<(), CalledOff> = W::try_atomically(|tx| {
+            let kept = Cell::new(None);
+            tx.or_else(
+                |tx| {
+                    TRef::alloc(tx, new(1));
+                    let node = TRef::alloc(tx, new(2));
+                    node.set(tx, |item| &item.count, 3)?;
+                    kept.set(Some(node));
+                    tx.retry()
+                },
+                |tx| {
+                    let first = TRef::alloc(tx, new(4));
+                    first.link(tx, |item| &item.next, kept.get())?;
+                    list.0.set(tx, Some(first))
+                },
+            )?;
+            if is_called_off { Err(CalledOff) } else { Ok(()) }
+        });
+        assert_eq!(answer.is_err(), is_called_off);
+    }
+    settle::<W>();
+    let counts = W::view(|tx| {
+        let (mut counts, mut at) = (Vec::new(), list.0.get(tx)?);
+        while let Some(item) = at {
+            item.counted.check();
+            counts.push(item.get(tx, |item| &item.count)?);
+            at = item.follow(tx, |item| &item.next)?;
+        }
+        Ok(counts)
+    });
+    // As it was made: what the branch has set is undone.
+    assert_eq!((counts, alive.load(Relaxed)), (vec![4, 2], 2));
+    drop(list);
+    assert_eq!(alive.load(Relaxed), 0);
+}
+
+/// That of a transaction inside another one.
+fn is_refused<T>(inner: impl FnOnce() -> T) {
+    let refused = catch_unwind(AssertUnwindSafe(inner)).err().expect("it is refused");
+    let message = refused.downcast_ref::<&str>().copied().unwrap_or_default();
+    assert!(message.contains("inside another"), "{message}");
+}
+
+/// Whoever has two sessions can begin a transaction in the midst of another; if it would wait for that one, it is refused.
+fn a_session_inside_another<W: World>() {
+    let (var, other) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
+    let (mut first, mut second) = (W::session(), W::session());
+    for _ in 0..2 {
+        first.atomically(|tx| {
+            var.set(tx, 1)?;
+            is_refused(|| second.atomically(|tx| var.update(tx, |value| value + 10)));
+            is_refused(|| second.atomically(|tx| if other.get(tx)? == 0 { tx.retry() } else { Ok(()) }));
+            var.set(tx, 2)
+        });
+        std::mem::swap(&mut first, &mut second);
+    }
+    assert_eq!(second.atomically(|tx| var.update(tx, |value| value + 10)), 12);
+}
+
+/// Also where there is no other desk to work at.
+fn a_transaction_inside_the_only_one<W: World>() {
+    let var = TVar::<u64, W>::new_in(0);
+    let others: Vec<_> = (1..16).map(|_| W::session()).collect();
+    W::atomically(|tx| {
+        is_refused(|| var.load());
+        var.set(tx, 1)
+    });
+    drop(others);
+    assert_eq!(var.load(), 1);
+}
+
+for_each_control! {
+    [dctl, dcotl_sf, tl2_gv4, tinystm, two_pl_sf] in table [dcotl]:
+    updates_in_a_ravl_map,
+    updates_in_a_red_black_map,
+    updates_in_a_zip_map,
+    updates_in_a_skip_map,
+    updates_in_hash_maps,
+    moody_keys_in_a_ravl_map,
+    moody_keys_in_a_red_black_map,
+    moody_keys_in_a_zip_map,
+    moody_keys_in_a_skip_map,
+    a_node_of_a_branch_that_was_undone,
+    a_session_inside_another,
+    a_transaction_inside_the_only_one,
+}
