@@ -279,6 +279,7 @@ pub struct Check {
 Examples:
   noonmark repro --list
   noonmark repro granularity-fig3a granularity-fig3b --html tpcc.html
+  noonmark repro dynamic-fig3 --quick                   aborts over contention: fixed timestamps beside dynamic ones
   noonmark repro --all --quick                          smaller tables, a virtual millisecond: a look, not the paper's sizes
   noonmark repro --all --cores 1,8,64,128 --seed 2 --json repro.json --html repro.html
 
@@ -299,7 +300,7 @@ pub struct Repro {
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
 
-    /// Virtual cores; a run for each number [default: 1,8,32,64,96,128; with --quick 1,8,64,128]
+    /// Virtual cores, where their number is what varies; a run for each number [default: the paper's; with --quick some of them]
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=192))]
     pub cores: Vec<u16>,
 
@@ -307,7 +308,7 @@ pub struct Repro {
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,
 
-    /// Smaller tables and less virtual time: more contention than in the paper
+    /// Fewer runs, smaller tables and less virtual time: more contention than in the paper
     #[arg(long)]
     pub quick: bool,
 

@@ -10,7 +10,7 @@ use crate::args::Repro;
 use crate::error::Failure;
 use crate::{bench, machine, output};
 use indicatif::{ProgressBar, ProgressStyle};
-use noonmark_sim::repro::{self, Cell, Experiment, Plan, Size, Workload};
+use noonmark_sim::repro::{self, Axis, Cell, Contended, Experiment, Plan, Size, Workload};
 use noonmark_workloads::driver::memory;
 use noonmark_workloads::report::{
     self, Reproduction, RunReport, latency, rate, reproductions_json, reproductions_page, reproductions_text,
@@ -19,10 +19,6 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-
-/// Numbers of cores unless told otherwise: those that Granularity's text names, and some below them.
-const CORES: [usize; 6] = [1, 8, 32, 64, 96, 128];
-const QUICK_CORES: [usize; 4] = [1, 8, 64, 128];
 
 /// The command.
 pub fn run(args: &Repro) -> Result<(), Failure> {
@@ -60,7 +56,7 @@ pub fn run(args: &Repro) -> Result<(), Failure> {
 
 fn list() -> Result<(), Failure> {
     let mut text = String::new();
-    for experiment in repro::ALL {
+    for experiment in repro::all() {
         let Experiment { name, figure, title, claims, alternatives, .. } = experiment;
         text.push_str(&format!(
             "{name:<20}  {figure}\n{:22}{title}\n{:22}{} statements of the paper, {} choices to change\n",
@@ -77,11 +73,11 @@ fn list() -> Result<(), Failure> {
 fn planned(args: &Repro) -> Result<Plan, Failure> {
     let mut experiments: Vec<&'static Experiment> = Vec::new();
     let names: Vec<&str> = match args.all {
-        true => repro::ALL.iter().map(|experiment| experiment.name).collect(),
+        true => repro::all().map(|experiment| experiment.name).collect(),
         false => args.names.iter().map(String::as_str).collect(),
     };
     for name in names {
-        let known = || repro::ALL.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ");
+        let known = || repro::all().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ");
         let found = repro::named(name).ok_or_else(|| {
             Failure::usage(format!("there is no experiment '{name}': choose among {}", known()))
         })?;
@@ -93,13 +89,18 @@ fn planned(args: &Repro) -> Result<Plan, Failure> {
         return Err(Failure::usage("name an experiment, or take --all; --list shows what there is"));
     }
     let mut cores: Vec<usize> = args.cores.iter().map(|&count| usize::from(count)).collect();
-    if cores.is_empty() {
-        cores = if args.quick { QUICK_CORES.to_vec() } else { CORES.to_vec() };
-    }
     cores.sort_unstable();
     cores.dedup();
+    if !cores.is_empty() && !args.all {
+        let other = experiments.iter().find(|experiment| experiment.axis != Axis::Cores);
+        if let Some(Experiment { name, .. }) = other {
+            return Err(Failure::usage(format!(
+                "--cores: {name} varies something else, on as many cores as its paper"
+            )));
+        }
+    }
     let size = if args.quick { Size::QUICK } else { Size::FULL };
-    Ok(Plan { experiments, cores, size, seed: args.seed, ablates: !args.no_ablation })
+    Ok(Plan { experiments, cores, few: args.quick, size, seed: args.seed, ablates: !args.no_ablation })
 }
 
 /// As many runs beside each other as there are cores, and memory for.
@@ -160,8 +161,11 @@ fn next(state: &Mutex<State>, runs: usize) -> Option<usize> {
 
 fn in_words(cell: &Cell) -> String {
     let workload = match cell.variant.workload {
-        Workload::Ycsb { .. } => "YCSB",
-        Workload::Tpcc { .. } => "TPC-C",
+        Workload::Ycsb { .. } => "YCSB".into(),
+        Workload::Contended(Contended { contention_percent: x, read_only_percent, .. }) => {
+            format!("YCSB {x}:{} {read_only_percent} % read-only", 100 - x)
+        }
+        Workload::Tpcc { .. } => String::from("TPC-C"),
     };
     let groups = format!("{:?}", cell.granularity).to_lowercase();
     let cores = if cell.cores == 1 { "1 core".into() } else { format!("{} cores", cell.cores) };
@@ -236,7 +240,12 @@ mod tests {
         assert_eq!(runs("noonmark repro granularity-fig3a --cores 1,8 --no-ablation"), 10);
         assert_eq!(runs("noonmark repro granularity-fig3b --cores 8,1,8 --no-ablation"), 20);
         assert_eq!(runs("noonmark repro granularity-fig3a granularity-fig3b --cores 1,8 --no-ablation"), 20);
-        assert!(runs("noonmark repro --all --quick") > 80);
+        assert_eq!(runs("noonmark repro dynamic-fig3 --quick --no-ablation"), 6);
+        // Figure 1 is the half of Figure 4.
+        assert_eq!(runs("noonmark repro dynamic-fig1 --no-ablation"), 6);
+        assert_eq!(runs("noonmark repro dynamic-fig1 dynamic-fig4 --no-ablation"), 12);
+        assert_eq!(runs("noonmark repro dynamic-fig5 --cores 2,4 --no-ablation"), 4);
+        assert!(runs("noonmark repro --all --quick --cores 1,8") > 80);
     }
 
     #[test]
@@ -248,5 +257,8 @@ mod tests {
         };
         assert!(refused("noonmark repro").contains("--list"));
         assert!(refused("noonmark repro granularity-fig9").contains("granularity-fig2a"));
+        assert!(
+            refused("noonmark repro dynamic-fig3 --cores 8").contains("dynamic-fig3 varies something else")
+        );
     }
 }

@@ -8,8 +8,14 @@ use noonmark_sim::repro::{self, Cell, Experiment, Plan, Size};
 use noonmark_workloads::report::{RunReport, Verdict, reproductions_json};
 use noonmark_workloads::store::Granularity::{self, Coarse, Fine};
 
-const SMALL: Size =
-    Size { rows: 20_000, customers: 30, items: 1_000, warm_up_ps: 20_000_000, measured_ps: 100_000_000 };
+const SMALL: Size = Size {
+    rows: 20_000,
+    contended_rows: 20_000,
+    customers: 30,
+    items: 1_000,
+    warm_up_ps: 20_000_000,
+    measured_ps: 100_000_000,
+};
 
 fn named(name: &str) -> &'static Experiment {
     repro::named(name).unwrap()
@@ -29,10 +35,11 @@ fn counts(run: &RunReport) -> (u64, u64) {
 
 fn json(seed: u64) -> String {
     let plan = Plan {
-        experiments: vec![named("granularity-fig2a"), named("granularity-fig3b")],
+        experiments: vec![named("granularity-fig2a"), named("granularity-fig3b"), named("dynamic-fig6")],
         cores: vec![4],
         size: Size { rows: 1_000, customers: 10, items: 100, ..SMALL },
         seed,
+        few: true,
         ablates: false,
     };
     let runs: Vec<(Cell, RunReport)> = plan
@@ -88,18 +95,60 @@ fn tpcc_comes_to_the_same_everywhere() {
     assert_eq!(all("granularity-fig3a", 64), pinned);
 }
 
+/// [Dynamic §I, §VII.B, Figures 1, 3, 4, 5 and 6] at a few points: of each protocol, commits and attempts that failed.
+#[test]
+fn contention_comes_to_the_same_everywhere() {
+    let points = |name: &str| {
+        let plan = Plan {
+            experiments: vec![named(name)],
+            cores: Vec::new(),
+            few: true,
+            size: SMALL,
+            seed: 1,
+            ablates: false,
+        };
+        let mut points: Vec<Vec<(u64, u64)>> = Vec::new();
+        for cells in plan.cells().chunks(plan.experiments[0].protocols.len()) {
+            let counts_of = |cell| counts(&repro::run(cell, &SMALL, 1).unwrap());
+            points.push(cells.iter().map(counts_of).collect());
+        }
+        points.reverse();
+        points
+    };
+    let pinned: [(&str, Vec<Vec<(u64, u64)>>); 5] = [
+        ("dynamic-fig1", vec![vec![(904, 3)], vec![(904, 11)], vec![(791, 127)]]),
+        (
+            "dynamic-fig3",
+            vec![vec![(911, 0), (2869, 1)], vec![(876, 8), (2659, 1)], vec![(885, 50), (1496, 33)]],
+        ),
+        (
+            "dynamic-fig4",
+            vec![vec![(904, 3), (2878, 1)], vec![(904, 11), (2630, 11)], vec![(791, 127), (1279, 164)]],
+        ),
+        (
+            "dynamic-fig5",
+            vec![vec![(894, 27), (799, 3)], vec![(885, 50), (1496, 33)], vec![(714, 42), (1715, 180)]],
+        ),
+        (
+            "dynamic-fig6",
+            vec![vec![(885, 1), (2680, 0)], vec![(904, 11), (2630, 11)], vec![(881, 19), (2640, 34)]],
+        ),
+    ];
+    assert_eq!(pinned.each_ref().map(|(name, _)| (*name, points(name))), pinned);
+}
+
 /// A claim about runs that were not made is neither right nor wrong; and each run that some experiments share is made once.
 #[test]
 fn what_was_not_run_is_not_judged() {
     let cores = vec![2];
-    let (size, experiments) = (SMALL, repro::ALL.iter().collect());
-    let plan = Plan { experiments, cores, size, seed: 1, ablates: true };
+    let (size, experiments) = (SMALL, repro::all().collect());
+    let plan = Plan { experiments, cores, few: true, size, seed: 1, ablates: true };
     for experiment in &plan.experiments {
         let nothing = repro::conclude(&plan, experiment, &[]);
         assert!(nothing.findings.iter().all(|finding| finding.verdict == Verdict::NotRun));
-        assert!(nothing.findings.iter().all(|finding| finding.ours.starts_with("not run on")));
+        assert!(nothing.findings.iter().all(|finding| finding.ours.starts_with("not run ")));
         assert!(nothing.runs.is_empty() && nothing.changes.is_empty());
-        assert!(repro::ALL.iter().filter(|other| other.name == experiment.name).count() == 1);
+        assert!(repro::all().filter(|other| other.name == experiment.name).count() == 1);
     }
     let cells = plan.cells();
     for (at, cell) in cells.iter().enumerate() {

@@ -2,22 +2,20 @@
 
 use super::{Variant, WarehouseTotal, Workload};
 use crate::experiment::{self, ExperimentError, Measured};
-use crate::{Machine, Picoseconds, VirtualCores};
+use crate::{Picoseconds, VirtualCores};
 use noonmark::{Database, Policy, Protocol};
 use noonmark_workloads::engine::EngineStore;
 use noonmark_workloads::report::{LIMIT, Latency, Lines, RunReport};
 use noonmark_workloads::store::{Granularity, IndexKind, StoreError};
 use noonmark_workloads::tpcc::population::Scale;
-use noonmark_workloads::tpcc::request::Mix;
+use noonmark_workloads::tpcc::request;
 use noonmark_workloads::tpcc::schema::Split;
 use noonmark_workloads::tpcc::{Access, Options, OrderNumbers, Totals, Tpcc, Updates};
 use noonmark_workloads::workload::RunError;
-use noonmark_workloads::ycsb::{EvenOddRows, TransactionWorkload, TransactionsSpec};
+use noonmark_workloads::ycsb::{DynamicRows, EvenOddRows, Keys, Mix, TransactionWorkload, TransactionsSpec};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The machine of [Granularity §4.1].
-pub(super) const MACHINE: Machine = Machine::GRANULARITY;
 /// [Granularity §4.3].
 const WAREHOUSES: u16 = 8;
 /// What is given up as getting nowhere: some hundred times what a run takes.
@@ -39,8 +37,10 @@ pub struct Cell {
 /// How large runs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Rows of YCSB.
+    /// Rows of YCSB in Granularity's form.
     pub rows: u64,
+    /// Rows of YCSB in Dynamic's form.
+    pub contended_rows: u64,
     /// Customers in a district of TPC-C.
     pub customers: u32,
     /// Items of TPC-C.
@@ -55,15 +55,17 @@ impl Size {
     /// As large as in the paper; for four virtual milliseconds, in which 128 cores commit some thousands to some ten thousands.
     pub const FULL: Size = Size {
         rows: 10_000_000,
+        contended_rows: 100_000,
         customers: 3_000,
         items: 100_000,
         warm_up_ps: 1_000_000_000,
         measured_ps: 4_000_000_000,
     };
 
-    /// Smaller tables, and so more contention; for one virtual millisecond.
+    /// Smaller tables where they are large, and so more contention; for one virtual millisecond.
     pub const QUICK: Size = Size {
         rows: 100_000,
+        contended_rows: 100_000,
         customers: 300,
         items: 10_000,
         warm_up_ps: 200_000_000,
@@ -75,6 +77,7 @@ impl Size {
         let ms = |ps: Picoseconds| ps as f64 / 1e9;
         let data = match workload {
             Workload::Ycsb { .. } => format!("{} rows", self.rows),
+            Workload::Contended(_) => format!("{} rows", self.contended_rows),
             Workload::Tpcc { .. } => format!(
                 "{WAREHOUSES} warehouses of {} customers a district and {} items",
                 self.customers, self.items
@@ -88,6 +91,8 @@ impl Size {
     pub fn bytes(&self, workload: &Workload) -> u64 {
         match workload {
             Workload::Ycsb { .. } => self.rows.saturating_mul(180),
+            // The versions before are kept for a while, too.
+            Workload::Contended(_) => self.contended_rows.saturating_mul(360),
             Workload::Tpcc { .. } => self.scale().bytes_about(),
         }
     }
@@ -102,8 +107,8 @@ impl Size {
 /// # Errors
 /// [`ExperimentError`]; above all if there is not the memory, or if there are more workers than the machine has cores.
 pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
-    let Variant { workload, busy_turns, backs_off, placement } = &cell.variant;
-    let cores = VirtualCores::new(MACHINE, seed).placed(*placement);
+    let Variant { workload, busy_turns, backs_off, placement, machine } = &cell.variant;
+    let cores = VirtualCores::new(*machine, seed).placed(*placement);
     let builder =
         Database::builder().host(cores.clone()).max_sessions(cell.cores + 1).busy_turns_max(*busy_turns);
     let db = builder.build().map_err(|error| {
@@ -142,12 +147,34 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
             let parameters = BTreeMap::from([("rows".to_owned(), size.rows.to_string())]);
             (experiment::run(&cores, &store, &workload, &plan)?, "ycsb", parameters)
         }
+        Workload::Contended(contended) => {
+            let spec = TransactionsSpec {
+                rows: size.contended_rows,
+                keys: Keys::Contention {
+                    transactions_percent: f64::from(contended.contention_percent),
+                    rows_percent: f64::from(100 - contended.contention_percent),
+                    by_operation: contended.by_operation,
+                },
+                mix: Mix::Whole {
+                    read_only_share: f64::from(contended.read_only_percent) / 100.0,
+                    writes: 2,
+                },
+                distinct: contended.distinct,
+                overwrites: contended.overwrites,
+                skips_read_only: !contended.reads_run && cell.protocol == Protocol::Dynamic,
+                ..TransactionsSpec::dynamic()
+            };
+            let (index, groups) = (IndexKind::Hash, cell.granularity);
+            let workload = TransactionWorkload::<_, DynamicRows<_>>::new(&store, spec, index, groups, seed)?;
+            let parameters = BTreeMap::from([("rows".to_owned(), size.contended_rows.to_string())]);
+            (experiment::run(&cores, &store, &workload, &plan)?, "ycsb", parameters)
+        }
         Workload::Tpcc { warehouse_total, adds_district_total, order_numbers, items, homes } => {
             let updates = |at_commit| if at_commit { Updates::CommitTime } else { Updates::Plain };
             let options = Options {
                 scale: size.scale(),
                 seed,
-                mix: Mix::Granularity,
+                mix: request::Mix::Granularity,
                 split: match (*warehouse_total == WarehouseTotal::Plain, cell.granularity) {
                     (true, Granularity::Coarse) => Split::Coarse,
                     (true, Granularity::Fine) => Split::Paper,
@@ -194,7 +221,10 @@ fn report(
     let lines = measured.lines;
     RunReport {
         workload: workload.into(),
-        preset: "granularity".into(),
+        preset: match cell.variant.workload {
+            Workload::Contended(_) => "dynamic".into(),
+            Workload::Ycsb { .. } | Workload::Tpcc { .. } => "granularity".into(),
+        },
         protocol: cell.protocol.name().into(),
         groups: super::claim::name_of(cell.granularity).into(),
         index: if workload == "ycsb" { "hash" } else { "hash and ordered" }.into(),

@@ -3,8 +3,11 @@
 //! A figure *agrees* with the paper's if it is within a quarter of it (and, if it is a ratio, on the same side of 1). That is
 //! wide, as it must be: another engine, another language, a simulated machine. The figures themselves stand beside it.
 //!
+//! A *point* is one of the plot's: so many cores, or so many percent ([`Axis`]).
+//!
 //! What it does not do: a claim about runs that were not made is neither right nor wrong, and says so.
 
+use super::Axis;
 use noonmark::Protocol;
 use noonmark_workloads::report::{Finding, RunReport, Verdict, rate};
 use noonmark_workloads::store::Granularity;
@@ -22,7 +25,7 @@ pub struct Claim {
     pub reason: &'static str,
 }
 
-/// A run of an experiment.
+/// A run of an experiment: at this point.
 #[derive(Clone, Copy, Debug)]
 pub struct At(pub Protocol, pub Granularity, pub usize);
 
@@ -45,7 +48,7 @@ pub enum Test {
         /// So many times.
         paper: f64,
     },
-    /// One is at most so many times as fast as another, on any number of cores.
+    /// One is at most so many times as fast as another, at any point.
     AtMost {
         /// The one.
         of: Protocol,
@@ -56,7 +59,7 @@ pub enum Test {
         /// So many times.
         paper: f64,
     },
-    /// A protocol is faster than each of these, on each of these numbers of cores.
+    /// A protocol is faster than each of these, at each of these points.
     Faster {
         /// The protocol.
         of: Protocol,
@@ -64,8 +67,44 @@ pub enum Test {
         than: &'static [Protocol],
         /// With this.
         granularity: Granularity,
-        /// On these; on all from 8 on, if there are none.
-        cores: &'static [usize],
+        /// These; all from 8 on, if there are none.
+        points: &'static [usize],
+    },
+    /// For each commit, one fails so many times as often as another.
+    FailsTimes {
+        /// The one.
+        of: At,
+        /// The other.
+        to: At,
+        /// So many times.
+        paper: f64,
+        /// Whether the paper says more than that; then less will not do.
+        or_more: bool,
+    },
+    /// For each commit, one fails less often than another.
+    FailsLess {
+        /// The one.
+        of: Protocol,
+        /// The other.
+        than: Protocol,
+        /// With this.
+        granularity: Granularity,
+        /// At all points from this place of the plot on, counted from 0.
+        from: usize,
+    },
+    /// Each fails more often for each commit from one point to the next.
+    FailsMore {
+        /// These.
+        protocols: &'static [Protocol],
+        /// With this.
+        granularity: Granularity,
+    },
+    /// Each is slower at the last point than at the first.
+    Slows {
+        /// These.
+        protocols: &'static [Protocol],
+        /// With this.
+        granularity: Granularity,
     },
     /// A protocol is slower than all others.
     Slowest {
@@ -108,9 +147,11 @@ pub enum Test {
 
 /// The runs of an experiment.
 pub(super) struct Results<'a> {
-    pub(super) runs: &'a [RunReport],
+    /// Each with its point.
+    pub(super) runs: &'a [(usize, RunReport)],
     pub(super) protocols: &'static [Protocol],
-    pub(super) cores: &'a [usize],
+    pub(super) points: &'a [usize],
+    pub(super) axis: Axis,
 }
 
 /// What reports call a granularity.
@@ -122,15 +163,22 @@ pub(super) fn name_of(granularity: Granularity) -> &'static str {
 }
 
 impl Results<'_> {
-    fn at(&self, At(protocol, granularity, cores): At) -> Option<&RunReport> {
-        self.runs.iter().find(|run| {
-            run.protocol == protocol.name() && run.groups == name_of(granularity) && run.threads == cores
-        })
+    fn at(&self, At(protocol, granularity, wanted): At) -> Option<&RunReport> {
+        let is_meant = |(point, run): &&(usize, RunReport)| {
+            run.protocol == protocol.name() && run.groups == name_of(granularity) && *point == wanted
+        };
+        self.runs.iter().find(is_meant).map(|(_, run)| run)
     }
 
-    /// Of one protocol, by cores.
-    fn of(&self, protocol: Protocol, granularity: Granularity) -> Vec<&RunReport> {
-        self.cores.iter().filter_map(|&cores| self.at(At(protocol, granularity, cores))).collect()
+    /// Of one protocol, in the order of the plot.
+    fn of(&self, protocol: Protocol, granularity: Granularity) -> Vec<(usize, &RunReport)> {
+        let run = |&point: &usize| Some((point, self.at(At(protocol, granularity, point))?));
+        self.points.iter().filter_map(run).collect()
+    }
+
+    /// The same, if there are two points at least.
+    fn course(&self, protocol: Protocol, granularity: Granularity) -> Option<Vec<(usize, &RunReport)>> {
+        Some(self.of(protocol, granularity)).filter(|runs| runs.len() > 1)
     }
 
     fn others(&self, than: &'static [Protocol], of: Protocol) -> impl Iterator<Item = Protocol> {
@@ -165,6 +213,17 @@ fn about(ours: f64, paper: f64) -> bool {
     (0.75..=1.25).contains(&(ours / paper))
 }
 
+/// Attempts that failed, for each commit.
+fn failed(run: &RunReport) -> f64 {
+    run.aborted() as f64 / run.committed.max(1) as f64
+}
+
+/// The same, in words.
+fn thousand(run: &RunReport) -> String {
+    let failed = 1000.0 * failed(run);
+    if failed < 10.0 { format!("{failed:.2}") } else { format!("{failed:.1}") }
+}
+
 fn list(figures: &[(f64, Protocol)], show: fn(f64) -> String) -> String {
     let words: Vec<String> =
         figures.iter().map(|(figure, protocol)| format!("{} {}", protocol.name(), show(*figure))).collect();
@@ -177,7 +236,7 @@ impl Claim {
         let (ours, verdict) = match self.test.judge(results) {
             Some((ours, true)) => (ours, Verdict::Agrees),
             Some((ours, false)) => (ours, Verdict::Differs),
-            None => (format!("not run on {}", self.test.needs()), Verdict::NotRun),
+            None => (format!("not run {}", results.axis.in_words(&self.test.needs())), Verdict::NotRun),
         };
         let reason = if verdict == Verdict::Differs { self.reason } else { "" };
         Finding {
@@ -204,18 +263,16 @@ impl Test {
             }
             Test::AtMost { of, to, granularity, paper } => {
                 let pairs = results.of(of, granularity).into_iter().zip(results.of(to, granularity));
-                let ratio = |(of, to): (&RunReport, &RunReport)| {
-                    (of.committed_per_s / to.committed_per_s, of.threads)
-                };
-                let (most, cores) = pairs.map(ratio).max_by(|a, b| a.0.total_cmp(&b.0))?;
-                Some((format!("{most:.2} times at most, on {}", in_words(&[cores])), most <= paper))
+                let ratios =
+                    pairs.map(|((point, of), (_, to))| (of.committed_per_s / to.committed_per_s, point));
+                let (most, point) = ratios.max_by(|a, b| a.0.total_cmp(&b.0))?;
+                Some((format!("{most:.2} times at most, {}", results.axis.in_words(&[point])), most <= paper))
             }
-            Test::Faster { of, than, granularity, cores } => {
+            Test::Faster { of, than, granularity, points } => {
                 let mut words = Vec::new();
                 let mut holds = true;
-                for run in results.of(of, granularity) {
-                    let here = run.threads;
-                    let is_meant = if cores.is_empty() { here >= 8 } else { cores.contains(&here) };
+                for (here, run) in results.of(of, granularity) {
+                    let is_meant = if points.is_empty() { here >= 8 } else { points.contains(&here) };
                     if !is_meant {
                         continue;
                     }
@@ -225,7 +282,7 @@ impl Test {
                     });
                     let (least, rival) = rivals.min_by(|a, b| a.0.total_cmp(&b.0))?;
                     holds &= least > 1.0;
-                    words.push(format!("{least:.2} times {} on {here}", rival.name()));
+                    words.push(format!("{least:.2} times {} {}", rival.name(), results.axis.briefly(here)));
                 }
                 if words.is_empty() { None } else { Some((words.join(", "), holds)) }
             }
@@ -246,17 +303,70 @@ impl Test {
                 for &protocol in protocols {
                     let last = results.at(At(protocol, granularity, cores))?;
                     let mut before = results.of(protocol, granularity);
-                    before.retain(|run| run.threads < cores);
-                    let best =
-                        before.iter().max_by(|a, b| a.committed_per_s.total_cmp(&b.committed_per_s))?;
+                    before.retain(|(point, _)| *point < cores);
+                    let (at_best, best) =
+                        before.iter().max_by(|a, b| a.1.committed_per_s.total_cmp(&b.1.committed_per_s))?;
                     holds &= last.committed_per_s < best.committed_per_s;
                     words.push(format!(
                         "{} {} on {}, {} on {}",
                         protocol.name(),
                         rate(best.committed_per_s),
-                        best.threads,
+                        at_best,
                         rate(last.committed_per_s),
-                        last.threads
+                        cores
+                    ));
+                }
+                Some((words.join("; "), holds))
+            }
+            Test::FailsTimes { of, to, paper, or_more } => {
+                let (of, to) = (results.at(of)?, results.at(to)?);
+                let ours = failed(of) / failed(to);
+                let words = format!("{ours:.2} times: {} and {} of 1000 commits", thousand(of), thousand(to));
+                let holds = match or_more {
+                    true => ours >= paper,
+                    false => about(ours, paper) && (ours > 1.0) == (paper > 1.0),
+                };
+                Some((words, holds))
+            }
+            Test::FailsLess { of, than, granularity, from } => {
+                let pairs = results.points.get(from..)?.iter().filter_map(|&point| {
+                    let at = |protocol| results.at(At(protocol, granularity, point));
+                    Some((point, at(of)?, at(than)?))
+                });
+                let mut words = Vec::new();
+                let mut holds = true;
+                for (point, of, than) in pairs {
+                    holds &= failed(of) < failed(than);
+                    let (of, than) = (thousand(of), thousand(than));
+                    words.push(format!("{of} against {than} {}", results.axis.briefly(point)));
+                }
+                if words.is_empty() { None } else { Some((words.join(", "), holds)) }
+            }
+            Test::FailsMore { protocols, granularity } => {
+                let mut words = Vec::new();
+                let mut holds = true;
+                for &protocol in protocols {
+                    let runs = results.course(protocol, granularity)?;
+                    holds &= runs.windows(2).all(|pair| failed(pair[0].1) < failed(pair[1].1));
+                    let figures: Vec<String> = runs.iter().map(|(_, run)| thousand(run)).collect();
+                    words.push(format!("{} {} of 1000 commits", protocol.name(), figures.join(", ")));
+                }
+                Some((words.join("; "), holds))
+            }
+            Test::Slows { protocols, granularity } => {
+                let mut words = Vec::new();
+                let mut holds = true;
+                for &protocol in protocols {
+                    let runs = results.course(protocol, granularity)?;
+                    let ((at_first, first), (at_last, last)) = (*runs.first()?, *runs.last()?);
+                    holds &= last.committed_per_s < first.committed_per_s;
+                    words.push(format!(
+                        "{} {} {}, {} {}",
+                        protocol.name(),
+                        rate(first.committed_per_s),
+                        results.axis.briefly(at_first),
+                        rate(last.committed_per_s),
+                        results.axis.briefly(at_last)
                     ));
                 }
                 Some((words.join("; "), holds))
@@ -284,31 +394,23 @@ impl Test {
         }
     }
 
-    /// How many cores it is about.
-    fn needs(&self) -> String {
-        let mut cores = match *self {
-            Test::Aborts { at: At(.., cores), .. }
-            | Test::Slowest { cores, .. }
-            | Test::Falls { cores, .. }
-            | Test::FineGains { cores }
-            | Test::GainMost { cores, .. }
-            | Test::FallsFurthest { cores, .. } => vec![cores],
-            Test::Times { of: At(.., one), to: At(.., other), .. } => vec![one, other],
-            Test::Faster { cores, .. } => cores.to_vec(),
-            Test::AtMost { .. } => Vec::new(),
+    /// The points that it is about; none if it is about all that there are.
+    fn needs(&self) -> Vec<usize> {
+        let mut points = match *self {
+            Test::Aborts { at: At(.., point), .. }
+            | Test::Slowest { cores: point, .. }
+            | Test::Falls { cores: point, .. }
+            | Test::FineGains { cores: point }
+            | Test::GainMost { cores: point, .. }
+            | Test::FallsFurthest { cores: point, .. } => vec![point],
+            Test::Times { of: At(.., one), to: At(.., other), .. }
+            | Test::FailsTimes { of: At(.., one), to: At(.., other), .. } => vec![one, other],
+            Test::Faster { points, .. } => points.to_vec(),
+            Test::AtMost { .. } | Test::FailsLess { .. } | Test::FailsMore { .. } | Test::Slows { .. } => {
+                Vec::new()
+            }
         };
-        cores.dedup();
-        in_words(&cores)
-    }
-}
-
-fn in_words(cores: &[usize]) -> String {
-    match cores {
-        [] => "enough numbers of cores".into(),
-        [1] => "1 core".into(),
-        some => {
-            let words: Vec<String> = some.iter().map(usize::to_string).collect();
-            format!("{} cores", words.join(" or "))
-        }
+        points.dedup();
+        points
     }
 }

@@ -22,10 +22,11 @@
 //! transaction are drawn at random; in the published program, in the state in which it is to be had, they are all different, and gone through
 //! upwards: here the former, and the latter as an alternative.
 
-use super::{Alternative, At, Claim, Experiment, Test, Variant, WarehouseTotal, Workload};
-use crate::Placement;
+use super::{Alternative, At, Axis, Claim, Experiment, Points, Test, Variant, WarehouseTotal, Workload};
+use crate::{Machine, Placement};
 use noonmark::Protocol::{self, Adaptive, Occ, Swiss, TicToc, TwoPhaseNoWait};
-use noonmark_workloads::store::Granularity::{Coarse, Fine};
+use noonmark_workloads::report::Failures;
+use noonmark_workloads::store::Granularity::{self, Coarse, Fine};
 use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
 /// All of them.
@@ -35,46 +36,72 @@ pub const ALL: &[Experiment] = &[
         title: "YCSB, half writes, Zipfian 0.9: one timestamp a row",
         figure: "Granularity, Figure 2a",
         variant: YCSB,
+        axis: Axis::Cores,
+        points: POINTS,
         granularity: Coarse,
         compares: false,
         protocols: PROTOCOLS,
         claims: FIGURE_2A,
+        failures: Failures::Share,
         alternatives: OF_YCSB,
+        ablated: ABLATED,
+        left_out: &[],
     },
     Experiment {
         name: "granularity-fig2b",
         title: "YCSB, half writes, Zipfian 0.9: a timestamp for the odd and one for the even columns",
         figure: "Granularity, Figure 2b",
         variant: YCSB,
+        axis: Axis::Cores,
+        points: POINTS,
         granularity: Fine,
         compares: true,
         protocols: PROTOCOLS,
         claims: FIGURE_2B,
+        failures: Failures::Share,
         alternatives: OF_YCSB,
+        ablated: ABLATED,
+        left_out: &[],
     },
     Experiment {
         name: "granularity-fig3a",
         title: "TPC-C on 8 warehouses: one timestamp a row",
         figure: "Granularity, Figure 3a",
         variant: TPCC,
+        axis: Axis::Cores,
+        points: POINTS,
         granularity: Coarse,
         compares: false,
         protocols: PROTOCOLS,
         claims: FIGURE_3A,
+        failures: Failures::Share,
         alternatives: OF_TPCC,
+        ablated: ABLATED,
+        left_out: &[],
     },
     Experiment {
         name: "granularity-fig3b",
         title: "TPC-C on 8 warehouses: districts and customers with several timestamps a row",
         figure: "Granularity, Figure 3b",
         variant: TPCC,
+        axis: Axis::Cores,
+        points: POINTS,
         granularity: Fine,
         compares: true,
         protocols: PROTOCOLS,
         claims: FIGURE_3B,
+        failures: Failures::Share,
         alternatives: OF_TPCC,
+        ablated: ABLATED,
+        left_out: &[],
     },
 ];
+
+/// The numbers of cores that its text names, and some below them.
+const POINTS: Points = Points { all: &[1, 8, 32, 64, 96, 128], few: &[1, 8, 64, 128] };
+
+/// The two that it is about.
+const ABLATED: &[(Protocol, Granularity)] = &[(Occ, Coarse), (Occ, Fine), (TicToc, Coarse), (TicToc, Fine)];
 
 /// [Granularity §3.2]'s five.
 const PROTOCOLS: &[Protocol] = &[Occ, TicToc, TwoPhaseNoWait, Swiss, Adaptive];
@@ -84,6 +111,7 @@ const YCSB: Variant = Variant {
     busy_turns: 8,
     backs_off: true,
     placement: Placement::Filled,
+    machine: Machine::GRANULARITY,
 };
 
 const TPCC: Variant = Variant {
@@ -215,7 +243,7 @@ const FIGURE_2A: &[Claim] = &[
     Claim {
         section: "§4.2",
         words: "TicToc starts off better than OCC",
-        test: Test::Faster { of: TicToc, than: &[Occ], granularity: Coarse, cores: &[8] },
+        test: Test::Faster { of: TicToc, than: &[Occ], granularity: Coarse, points: &[8] },
         reason: EXTENSIONS,
     },
     Claim {
@@ -231,7 +259,7 @@ const FIGURE_2A: &[Claim] = &[
             of: Occ,
             than: &[TwoPhaseNoWait, Swiss, Adaptive],
             granularity: Coarse,
-            cores: &[],
+            points: &[],
         },
         reason: "not known",
     },
@@ -274,13 +302,13 @@ const FIGURE_3A: &[Claim] = &[
     Claim {
         section: "§4.3",
         words: "TicToc is ahead of all others as contention grows, up to 96 threads",
-        test: Test::Faster { of: TicToc, than: &[], granularity: Coarse, cores: &[32, 64, 96] },
+        test: Test::Faster { of: TicToc, than: &[], granularity: Coarse, points: &[32, 64, 96] },
         reason: EXTENSIONS,
     },
     Claim {
         section: "§4.3",
         words: "at 128 threads TicToc falls behind two-phase locking",
-        test: Test::Faster { of: TwoPhaseNoWait, than: &[TicToc], granularity: Coarse, cores: &[128] },
+        test: Test::Faster { of: TwoPhaseNoWait, than: &[TicToc], granularity: Coarse, points: &[128] },
         reason: MARKS,
     },
     Claim {
@@ -313,7 +341,7 @@ const FIGURE_3B: &[Claim] = &[
     Claim {
         section: "§4.3",
         words: "OCC is the fastest nearly everywhere (Adaptive has a slight advantage at 32 threads)",
-        test: Test::Faster { of: Occ, than: &[], granularity: Fine, cores: &[8, 64, 96, 128] },
+        test: Test::Faster { of: Occ, than: &[], granularity: Fine, points: &[8, 64, 96, 128] },
         reason: "",
     },
     Claim {

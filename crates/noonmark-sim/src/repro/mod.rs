@@ -1,7 +1,8 @@
 //! The papers' experiments, on virtual cores: what is run, and what the papers say of it.
 //!
-//! An [`Experiment`] is data: the workload with every choice that its paper leaves open ([`Variant`]), what the paper's
-//! text says came out ([`Claim`]), and which choices are changed, one at a time, to see what hangs on them ([`Alternative`]).
+//! An [`Experiment`] is data: the workload with every choice that its paper leaves open ([`Variant`]), what varies along its
+//! plot ([`Axis`]), what the paper's text says came out ([`Claim`]), and which choices are changed, one at a time, to see what hangs
+//! on them ([`Alternative`]).
 //! [`Plan::cells`] are the runs that some experiments take, each once; [`run`] is one of them; and [`conclude`] puts the
 //! paper's words beside what has come out.
 //!
@@ -9,25 +10,30 @@
 //! and where it says nothing, what the program that its authors published does; the machine's constants are in
 //! [`machine`](crate::machine), older still. What does not come out is reported like what does.
 //!
-//! Read [`granularity`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
+//! Read [`granularity`] and [`dynamic`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
 //!
 //! What it does not do: it prints nothing, and measures no real time.
 
+mod axis;
 mod cell;
 mod claim;
+pub mod dynamic;
 pub mod granularity;
 
+pub use axis::{Axis, Points};
 pub use cell::{Cell, Size, run};
 pub use claim::{At, Claim, Test};
 
-use crate::Placement;
+use crate::{Machine, Placement};
 use noonmark::Protocol;
-use noonmark_workloads::report::{Change, Reproduction, RunReport};
+use noonmark_workloads::report::{Change, Failures, Reproduction, RunReport};
 use noonmark_workloads::store::Granularity;
 use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
-/// All experiments, in the order of their figures.
-pub const ALL: &[Experiment] = granularity::ALL;
+/// All experiments, by paper, in the order of their figures.
+pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
+    granularity::ALL.iter().chain(dynamic::ALL)
+}
 
 /// An experiment of a paper: one figure, or one half of it.
 #[derive(Debug)]
@@ -40,6 +46,10 @@ pub struct Experiment {
     pub figure: &'static str,
     /// What is run, with what the paper leaves open.
     pub variant: Variant,
+    /// What of it varies along the plot.
+    pub axis: Axis,
+    /// Where it is run, in the order of the plot.
+    pub points: Points,
     /// What a timestamp covers in it.
     pub granularity: Granularity,
     /// Whether the other granularity is run too, because the paper's text compares the two.
@@ -48,8 +58,14 @@ pub struct Experiment {
     pub protocols: &'static [Protocol],
     /// What the paper's text says of it.
     pub claims: &'static [Claim],
+    /// How failed attempts are counted.
+    pub failures: Failures,
     /// What is changed, one at a time.
     pub alternatives: &'static [Alternative],
+    /// What the alternatives are run with.
+    pub ablated: &'static [(Protocol, Granularity)],
+    /// What of the paper's experiment is not in it, and what that changes.
+    pub left_out: &'static [(&'static str, &'static str)],
 }
 
 /// A workload, and what its paper leaves open.
@@ -63,6 +79,8 @@ pub struct Variant {
     pub backs_off: bool,
     /// On which cores workers run.
     pub placement: Placement,
+    /// Of which machine.
+    pub machine: Machine,
 }
 
 /// A workload.
@@ -73,6 +91,8 @@ pub enum Workload {
         /// Whether a transaction's keys are all different, and gone through upwards.
         ascending: bool,
     },
+    /// [Dynamic §VII.A]'s form of YCSB.
+    Contended(Contended),
     /// New-Order, Payment and Order-Status [Granularity §3.3].
     Tpcc {
         /// `W_YTD`.
@@ -86,6 +106,23 @@ pub enum Workload {
         /// Which warehouses workers are at home in.
         homes: Homes,
     },
+}
+
+/// Transactions of five operations, all reads or the last two of them writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contended {
+    /// The x of a contention ratio x:y, in percent; y is what is left.
+    pub contention_percent: u8,
+    /// How many of the transactions only read.
+    pub read_only_percent: u8,
+    /// Whether x is of the operations, each of which draws its side, rather than of the transactions.
+    pub by_operation: bool,
+    /// Whether a transaction's keys are all different.
+    pub distinct: bool,
+    /// Whether a write overwrites without reading.
+    pub overwrites: bool,
+    /// Whether transactions that only read are run under `dynamic`, too; if not, they are counted and take no time.
+    pub reads_run: bool,
 }
 
 /// What `W_YTD` is, be timestamps coarse or fine.
@@ -122,6 +159,7 @@ impl Variant {
                     },
                 ));
             }
+            Workload::Contended(contended) => words.extend(contended.in_words()),
             Workload::Tpcc { warehouse_total, adds_district_total, order_numbers, items, homes } => {
                 words.push((
                     "the warehouse's total",
@@ -190,13 +228,50 @@ impl Variant {
     }
 }
 
+impl Contended {
+    fn in_words(&self) -> [(&'static str, String); 6] {
+        let Contended { contention_percent: x, read_only_percent, .. } = *self;
+        let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
+        [
+            (Axis::CONTENTION, format!("{x}:{}", 100 - x)),
+            (Axis::READ_ONLY, format!("{read_only_percent} %")),
+            (
+                "a contention ratio x:y",
+                either(
+                    self.by_operation,
+                    "x % of the operations are on y % of the rows",
+                    "x % of the transactions stay within y % of the rows, the others without",
+                ),
+            ),
+            (
+                "a transaction's keys",
+                either(self.distinct, "all different", "as they are drawn; kept when run again"),
+            ),
+            (
+                "a write",
+                either(self.overwrites, "overwrites without reading", "reads the row that it changes"),
+            ),
+            (
+                "transactions that only read",
+                either(
+                    self.reads_run,
+                    "are run and counted like the others, under both protocols",
+                    "are counted, but not run under dynamic",
+                ),
+            ),
+        ]
+    }
+}
+
 /// Some experiments, and how they are to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Which.
     pub experiments: Vec<&'static Experiment>,
-    /// On how many cores, ascending.
+    /// On how many cores, ascending, where that is what varies; as many as each experiment has for itself, if there are none.
     pub cores: Vec<usize>,
+    /// Whether a few points of each plot are enough.
+    pub few: bool,
     /// How large.
     pub size: Size,
     /// Where all random numbers come from.
@@ -205,12 +280,17 @@ pub struct Plan {
     pub ablates: bool,
 }
 
-/// The protocols that ablations are run with: the two that the paper is about.
-const ABLATED: [Protocol; 2] = [Protocol::Occ, Protocol::TicToc];
-const BOTH: [Granularity; 2] = [Granularity::Coarse, Granularity::Fine];
-
 impl Plan {
-    /// The runs that these experiments take, each once. The greatest first of each experiment, so that
+    /// Where an experiment is run, in the order of its plot.
+    fn points(&self, experiment: &Experiment) -> &[usize] {
+        match experiment.axis {
+            Axis::Cores if !self.cores.is_empty() => &self.cores,
+            _ if self.few => experiment.points.few,
+            _ => experiment.points.all,
+        }
+    }
+
+    /// The runs that these experiments take, each once. The last points of each experiment first, the greatest ones, so that
     /// those that run beside each other end together.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells: Vec<Cell> = Vec::new();
@@ -220,13 +300,8 @@ impl Plan {
             }
         };
         for &experiment in &self.experiments {
-            for &cores in self.cores.iter().rev() {
-                for granularity in experiment.granularities() {
-                    for &protocol in experiment.protocols {
-                        let variant = experiment.variant.clone();
-                        add(Cell { variant, protocol, granularity, cores });
-                    }
-                }
+            for &point in self.points(experiment).iter().rev() {
+                experiment.cells(point).for_each(&mut add);
             }
             for (_, cell) in self.ablation(experiment) {
                 add(cell);
@@ -235,21 +310,20 @@ impl Plan {
         cells
     }
 
-    /// The runs in which one choice is changed, by alternative; those of the variant as it is come first.
+    /// The runs in which one choice is changed, by alternative; those of the variant as it is come first. At the last point
+    /// of the plot.
     fn ablation(&self, experiment: &'static Experiment) -> Vec<(&'static str, Cell)> {
-        let Some(&cores) = self.cores.last().filter(|_| self.ablates) else { return Vec::new() };
-        let as_it_is = ("as above", experiment.variant.clone());
+        let Some(&point) = self.points(experiment).last().filter(|_| self.ablates) else { return Vec::new() };
+        let (as_it_is, cores) = experiment.at(point);
         let changed = experiment.alternatives.iter().map(|alternative| {
-            let mut variant = experiment.variant.clone();
+            let mut variant = as_it_is.clone();
             (alternative.change)(&mut variant);
             (alternative.words, variant)
         });
         let mut cells = Vec::new();
-        for (words, variant) in std::iter::once(as_it_is).chain(changed) {
-            for protocol in ABLATED {
-                for granularity in BOTH {
-                    cells.push((words, Cell { variant: variant.clone(), protocol, granularity, cores }));
-                }
+        for (words, variant) in std::iter::once(("as above", as_it_is.clone())).chain(changed) {
+            for &(protocol, granularity) in experiment.ablated {
+                cells.push((words, Cell { variant: variant.clone(), protocol, granularity, cores }));
             }
         }
         cells
@@ -265,23 +339,42 @@ impl Experiment {
         };
         std::iter::once(self.granularity).chain(self.compares.then_some(other))
     }
+
+    /// What is run at a point of the plot, and on how many cores.
+    fn at(&self, point: usize) -> (Variant, usize) {
+        let mut variant = self.variant.clone();
+        let cores = self.axis.move_to(point, &mut variant);
+        (variant, cores)
+    }
+
+    /// The runs of a point of the plot.
+    fn cells(&self, point: usize) -> impl Iterator<Item = Cell> {
+        let (variant, cores) = self.at(point);
+        self.granularities().flat_map(move |granularity| {
+            let variant = variant.clone();
+            self.protocols.iter().map(move |&protocol| Cell {
+                variant: variant.clone(),
+                protocol,
+                granularity,
+                cores,
+            })
+        })
+    }
 }
 
 /// An experiment by its name.
 pub fn named(name: &str) -> Option<&'static Experiment> {
-    ALL.iter().find(|experiment| experiment.name == name)
+    all().find(|experiment| experiment.name == name)
 }
 
 /// What came of an experiment: what its paper says, beside these runs.
 pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, RunReport)]) -> Reproduction {
     let found = |wanted: &Cell| runs.iter().find(|(cell, _)| cell == wanted).map(|(_, run)| run);
-    let mut own = Vec::new();
-    for &cores in &plan.cores {
-        for granularity in experiment.granularities() {
-            for &protocol in experiment.protocols {
-                let variant = experiment.variant.clone();
-                own.extend(found(&Cell { variant, protocol, granularity, cores }).cloned());
-            }
+    let points = plan.points(experiment);
+    let mut own: Vec<(usize, RunReport)> = Vec::new();
+    for &point in points {
+        for cell in experiment.cells(point) {
+            own.extend(found(&cell).map(|run| (point, run.clone())));
         }
     }
     let mut changes: Vec<Change> = Vec::new();
@@ -292,18 +385,26 @@ pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, Run
             None => changes.push(Change { words: words.into(), runs: vec![run.clone()] }),
         }
     }
-    let results = claim::Results { runs: &own, protocols: experiment.protocols, cores: &plan.cores };
+    let results =
+        claim::Results { runs: &own, protocols: experiment.protocols, points, axis: experiment.axis };
+    let findings = experiment.claims.iter().map(|claim| claim.judge(&results)).collect();
+    let mut choices = own_words(experiment.variant.in_words());
+    experiment.axis.mark(&mut choices);
+    let left_out = experiment.left_out.iter();
     Reproduction {
         name: experiment.name.into(),
         title: experiment.title.into(),
         figure: experiment.figure.into(),
         groups: claim::name_of(experiment.granularity).into(),
-        machine: cell::MACHINE.name.into(),
+        machine: experiment.variant.machine.name.into(),
         seed: plan.seed,
         size: plan.size.in_words(&experiment.variant.workload),
-        choices: own_words(experiment.variant.in_words()),
-        findings: experiment.claims.iter().map(|claim| claim.judge(&results)).collect(),
-        runs: own,
+        axis: experiment.axis.name().into(),
+        failures: experiment.failures,
+        choices,
+        left_out: left_out.map(|&(what, changes)| (what.to_owned(), changes.to_owned())).collect(),
+        findings,
+        runs: own.into_iter().map(|(_, run)| run).collect(),
         changes,
     }
 }

@@ -33,7 +33,8 @@ pub use json::to_json;
 pub use number::{count, latency, rate, share, times};
 pub use page::{PageHead, page};
 pub use reproduction::{
-    Change, Finding, LIMIT, Reproduction, Verdict, reproductions_json, reproductions_page, reproductions_text,
+    Change, Failures, Finding, LIMIT, Reproduction, Verdict, reproductions_json, reproductions_page,
+    reproductions_text,
 };
 pub use table::table;
 

@@ -187,7 +187,7 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             vec![("rows", spec.rows.to_string()), ("operations", spec.operations.to_string())];
         match spec.keys {
             Keys::Zipfian { theta } => parameters.push(("theta", theta.to_string())),
-            Keys::Contention { transactions_percent, rows_percent } => {
+            Keys::Contention { transactions_percent, rows_percent, .. } => {
                 parameters.push(("contention", format!("{transactions_percent}:{rows_percent}")));
             }
         }

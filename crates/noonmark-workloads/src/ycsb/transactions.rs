@@ -36,6 +36,9 @@ pub enum Keys {
         transactions_percent: f64,
         /// The y of x:y.
         rows_percent: f64,
+        /// Whether each operation draws its side anew, so that x is of the operations: what the program does that the
+        /// paper's authors published.
+        by_operation: bool,
     },
 }
 
@@ -71,6 +74,10 @@ pub struct TransactionsSpec {
     pub mix: Mix,
     /// Whether a transaction goes through its keys upwards, instead of as they were drawn.
     pub ascending: bool,
+    /// Whether a write overwrites the whole row without reading it, instead of changing a column.
+    pub overwrites: bool,
+    /// Whether transactions that only read are counted, but not run: how [Dynamic §VII.A] measured its own scheme.
+    pub skips_read_only: bool,
     /// Whether reads and writes are handed over together.
     pub multi_get: bool,
 }
@@ -85,6 +92,8 @@ impl TransactionsSpec {
             distinct: false,
             mix: Mix::EachReads { share: 0.5 },
             ascending: false,
+            overwrites: false,
+            skips_read_only: false,
             multi_get: false,
         }
     }
@@ -99,10 +108,12 @@ impl TransactionsSpec {
         TransactionsSpec {
             rows: 100_000,
             operations: 5,
-            keys: Keys::Contention { transactions_percent: 50.0, rows_percent: 50.0 },
+            keys: Keys::Contention { transactions_percent: 50.0, rows_percent: 50.0, by_operation: false },
             distinct: true,
             mix: Mix::Whole { read_only_share: 0.5, writes: 2 },
             ascending: false,
+            overwrites: false,
+            skips_read_only: false,
             multi_get: false,
         }
     }
@@ -115,6 +126,9 @@ impl TransactionsSpec {
         }
         if self.ascending && self.multi_get {
             return wrong("multi-get has an order of its own: keys cannot be ascending besides".into());
+        }
+        if self.overwrites && self.multi_get {
+            return wrong("multi-get changes columns: rows cannot be overwritten besides".into());
         }
         if self.operations == 0 || self.operations > 4096 {
             return wrong(format!("a transaction has 1 to 4096 operations, not {}", self.operations));
@@ -136,7 +150,7 @@ impl TransactionsSpec {
         }
         let fewest = match self.keys {
             Keys::Zipfian { .. } => self.rows,
-            Keys::Contention { transactions_percent, rows_percent } => {
+            Keys::Contention { transactions_percent, rows_percent, .. } => {
                 let percent = |value: f64| value > 0.0 && value < 100.0;
                 if !percent(transactions_percent) || !percent(rows_percent) {
                     return wrong(format!(
@@ -474,18 +488,24 @@ impl<S: Store, H: Shape<S>> TransactionWorkload<S, H> {
             Mix::EachReads { .. } => false,
             Mix::Whole { read_only_share, .. } => random.happens(read_only_share),
         };
-        // Of a contention ratio: where the keys of this transaction begin, and how many there are.
-        let (first, count) = match spec.keys {
+        // Of a contention ratio: where the keys of this side begin, and how many there are.
+        let side = |random: &mut Random| match spec.keys {
             Keys::Zipfian { .. } => (0, spec.rows),
-            Keys::Contention { transactions_percent, rows_percent } => {
+            Keys::Contention { transactions_percent, rows_percent, .. } => {
                 let hot = hot_rows(spec.rows, rows_percent);
                 if random.happens(transactions_percent / 100.0) { (0, hot) } else { (hot, spec.rows - hot) }
             }
         };
+        let (mut first, mut count) = side(random);
         while ops.len() < spec.operations {
             let key = match spec.keys {
                 Keys::Zipfian { .. } => chooser.draw(random),
-                Keys::Contention { .. } => scattered.place(first + random.below(count)),
+                Keys::Contention { by_operation, .. } => {
+                    if by_operation && !ops.is_empty() {
+                        (first, count) = side(random);
+                    }
+                    scattered.place(first + random.below(count))
+                }
             };
             if spec.distinct && ops.iter().any(|op| op.key == key) {
                 continue;
@@ -548,8 +568,8 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
     fn worker(&self, seat: Seat) -> Result<TransactionWorker, RunError> {
         let mut random = seat.random;
         let spec = &self.spec;
-        // As many bytes more as a transaction's values take, so that multi-get need not look for the end.
-        let mut pool = vec![0; POOL_BYTES + spec.operations * H::COLUMN_BYTES];
+        // As many bytes more as a transaction's values take, or a row, so that nobody need look for the end.
+        let mut pool = vec![0; POOL_BYTES + (spec.operations * H::COLUMN_BYTES).max(Self::row_bytes())];
         random.fill_printable(&mut pool);
         let mut chooser = self.chooser.clone();
         let scattered = Scattered::new(spec.rows);
@@ -597,12 +617,19 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
             Requests::OneByOne(ring) => {
                 let ops = ring.take();
                 let writes = ops.iter().any(|op| op.write);
+                if !writes && self.spec.skips_read_only {
+                    return Ok(());
+                }
                 let scope = if writes { &self.writes } else { &self.reads };
                 session.run(scope, |tx| {
                     for op in ops {
                         if op.write {
                             let value = &pool[op.value_at as usize..];
-                            self.shape.write(tx, op.key, op.column, value)?;
+                            if self.spec.overwrites {
+                                self.table.write(tx, &op.key, H::row(value))?;
+                            } else {
+                                self.shape.write(tx, op.key, op.column, value)?;
+                            }
                         } else {
                             self.shape.read(tx, op.key, op.column)?;
                         }
@@ -614,6 +641,9 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
                 let (keys, columns, ends) = (keys.take(), columns.take(), ends.take());
                 let values = &pool[*value_at.take_one() as usize..];
                 let writes = usize::from(ends[H::GROUPS - 1]) < keys.len();
+                if !writes && self.spec.skips_read_only {
+                    return Ok(());
+                }
                 let scope = if writes { &self.writes } else { &self.reads };
                 session.run(scope, |tx| {
                     let rows = self.shape.look_up(tx, keys);
@@ -783,11 +813,64 @@ mod tests {
         assert!((share(second) * zeta * 2_f64.powf(0.9) - 1.0).abs() < 0.1, "{}", share(second));
     }
 
+    fn ninety_to_ten(by_operation: bool) -> Keys {
+        Keys::Contention { transactions_percent: 90.0, rows_percent: 10.0, by_operation }
+    }
+
+    #[test]
+    fn dynamic_s_operations_may_each_have_a_side() {
+        let spec =
+            TransactionsSpec { rows: 10_000, keys: ninety_to_ten(true), ..TransactionsSpec::dynamic() };
+        let scattered = Scattered::new(10_000);
+        let mut hot: Vec<u64> = (0..1000).map(|rank| scattered.place(rank)).collect();
+        hot.sort_unstable();
+        let drawn = drawn::<DynamicRows<MutexStore>>(spec, 10_000);
+        let within = |ops: &[Op]| ops.iter().filter(|op| hot.binary_search(&op.key).is_ok()).count();
+        let hot_operations: usize = drawn.iter().map(|ops| within(ops)).sum();
+        assert!(hot_operations.abs_diff(45_000) < 400, "{hot_operations}");
+        // All five on one side: 0.9 to the fifth, and next to nothing.
+        let whole = drawn.iter().filter(|ops| matches!(within(ops), 0 | 5)).count();
+        assert!(whole.abs_diff(5905) < 200, "{whole}");
+    }
+
+    #[test]
+    fn read_only_transactions_may_be_left_out_and_rows_overwritten() {
+        let spec = TransactionsSpec {
+            rows: 100,
+            mix: Mix::Whole { read_only_share: 1.0, writes: 2 },
+            skips_read_only: true,
+            overwrites: true,
+            ..TransactionsSpec::dynamic()
+        };
+        let made = |store: &MutexStore, spec| {
+            On::<Rows1k<MutexStore>>::new(store, spec, IndexKind::Hash, Granularity::Coarse, 1).unwrap()
+        };
+        let store = MutexStore::new();
+        let reads = made(&store, spec.clone());
+        let mut session = store.session().unwrap();
+        // No row was loaded: whoever reads one fails.
+        reads.execute(&mut session, &mut reads.worker(seat(1)).unwrap()).unwrap();
+        let store = MutexStore::new();
+        let mix = Mix::Whole { read_only_share: 0.0, writes: 5 };
+        let writes = made(&store, TransactionsSpec { mix, ..spec });
+        let mut session = store.session().unwrap();
+        writes.load(&mut session, Share { index: 0, count: 1 }, &|_| {}).unwrap();
+        let mut worker = writes.worker(seat(1)).unwrap();
+        let Requests::OneByOne(ring) = &mut worker.requests else { panic!("one by one was asked for") };
+        let ops = ring.take().to_vec();
+        writes.execute(&mut session, &mut worker).unwrap();
+        for op in ops {
+            let row = session.run(&writes.reads, |tx| Ok(writes.table.need(tx, &op.key)?)).unwrap();
+            let value = &worker.pool[op.value_at as usize..];
+            assert_eq!(row, <Rows1k<MutexStore> as Shape<MutexStore>>::row(value));
+        }
+    }
+
     #[test]
     fn dynamic_s_transactions_keep_to_their_side_of_the_ratio() {
         let spec = TransactionsSpec {
             rows: 10_000,
-            keys: Keys::Contention { transactions_percent: 90.0, rows_percent: 10.0 },
+            keys: ninety_to_ten(false),
             mix: Mix::Whole { read_only_share: 0.8, writes: 2 },
             ..TransactionsSpec::dynamic()
         };
@@ -818,11 +901,13 @@ mod tests {
         assert!(refused(TransactionsSpec { rows: 0, ..base.clone() }).contains("at least one row"));
         assert!(refused(TransactionsSpec { rows: 8, ..base.clone() }).contains("too few"));
         assert!(refused(TransactionsSpec { operations: 0, ..base.clone() }).contains("1 to 4096"));
-        let keys = Keys::Contention { transactions_percent: 100.0, rows_percent: 0.0 };
+        let keys = Keys::Contention { transactions_percent: 100.0, rows_percent: 0.0, by_operation: false };
         assert!(refused(TransactionsSpec { keys, ..base.clone() }).contains("not 100:0"));
         let mix = Mix::EachReads { share: f64::NAN };
         assert!(refused(TransactionsSpec { mix, ..base.clone() }).contains("from 0 to 1"));
         let mix = Mix::Whole { read_only_share: 0.5, writes: 6 };
-        assert!(refused(TransactionsSpec { mix, ..base }).contains("more than all"));
+        assert!(refused(TransactionsSpec { mix, ..base.clone() }).contains("more than all"));
+        let both = TransactionsSpec { overwrites: true, multi_get: true, ..base };
+        assert!(refused(both).contains("overwritten"));
     }
 }

@@ -17,6 +17,7 @@ pub use text::text as reproductions_text;
 
 use super::RunReport;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::io;
 
 /// What came of an experiment.
@@ -36,14 +37,69 @@ pub struct Reproduction {
     pub seed: u64,
     /// How much was run, in words.
     pub size: String,
+    /// What varies along the plot: [`Reproduction::CORES`], or a parameter of the runs whose values begin with a number.
+    pub axis: String,
+    /// How failed attempts are shown.
+    pub failures: Failures,
     /// What the paper leaves open, and what was chosen.
     pub choices: Vec<(String, String)>,
+    /// What of the paper's experiment is not in it, and what that changes.
+    pub left_out: Vec<(String, String)>,
     /// What the paper says, beside what came out.
     pub findings: Vec<Finding>,
-    /// All runs, by number of cores.
+    /// All runs, in the order of the plot.
     pub runs: Vec<RunReport>,
     /// Runs with one choice made otherwise; the first is without.
     pub changes: Vec<Change>,
+}
+
+/// How failed attempts are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Failures {
+    /// As a share of all attempts.
+    #[default]
+    Share,
+    /// For each 1000 commits.
+    PerThousand,
+}
+
+impl Failures {
+    /// Those of a run.
+    fn of(self, run: &RunReport) -> f64 {
+        match self {
+            Failures::Share => run.abort_share(),
+            Failures::PerThousand => 1000.0 * per_commit(run, run.aborted() as f64),
+        }
+    }
+
+    /// In words.
+    fn show(self) -> fn(f64) -> String {
+        match self {
+            Failures::Share => super::share,
+            Failures::PerThousand => |count| match count {
+                count if count < 10.0 => format!("{count:.2}"),
+                count if count < 100.0 => format!("{count:.1}"),
+                count => format!("{count:.0}"),
+            },
+        }
+    }
+
+    /// At the head of a column.
+    fn heading(self) -> &'static str {
+        match self {
+            Failures::Share => "aborts",
+            Failures::PerThousand => "aborts/1k",
+        }
+    }
+
+    /// Over a plot.
+    fn title(self) -> &'static str {
+        match self {
+            Failures::Share => "Attempts that ended in a conflict",
+            Failures::PerThousand => "Attempts that ended in a conflict, for each 1000 commits",
+        }
+    }
 }
 
 /// Something that a paper says, beside what came out.
@@ -90,12 +146,55 @@ pub fn reproductions_json(all: &[Reproduction]) -> io::Result<String> {
 }
 
 impl Reproduction {
-    /// The numbers of cores that were run, ascending.
-    fn cores(&self) -> Vec<usize> {
-        let mut cores: Vec<usize> = self.runs.iter().map(|run| run.threads).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        cores
+    /// What varies where it is the number of cores.
+    pub const CORES: &str = "cores";
+
+    /// The parameter of a run that varies, unless it is the number of cores.
+    fn varied<'a>(&self, run: &'a RunReport) -> Option<&'a str> {
+        run.parameters.get(&self.axis).filter(|_| self.axis != Self::CORES).map(String::as_str)
+    }
+
+    /// Where a run is on the plot.
+    fn label<'a>(&self, run: &'a RunReport) -> Cow<'a, str> {
+        self.varied(run).map_or_else(|| cores_in_words(run.threads).into(), Cow::from)
+    }
+
+    /// The same as a number: the one that a label begins with.
+    fn x(&self, run: &RunReport) -> f64 {
+        let label = self.label(run);
+        let digits = label.find(|c: char| !c.is_ascii_digit()).unwrap_or(label.len());
+        label[..digits].parse().unwrap_or(0.0)
+    }
+
+    /// What stands below a plot.
+    fn x_title(&self) -> String {
+        if self.axis == Self::CORES { self.axis.clone() } else { format!("{}, %", self.axis) }
+    }
+
+    /// Where the runs are, in the order of the plot.
+    fn labels(&self) -> Vec<Cow<'_, str>> {
+        let mut labels = Vec::new();
+        for run in &self.runs {
+            let label = self.label(run);
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        labels
+    }
+
+    /// The last runs of the plot.
+    fn last(&self) -> Vec<&RunReport> {
+        let last = self.runs.last().map(|run| self.label(run));
+        self.runs.iter().filter(|run| Some(self.label(run)) == last).collect()
+    }
+
+    /// Where a run is, in words.
+    fn place(&self, run: &RunReport) -> String {
+        match self.varied(run) {
+            Some(value) => format!("at {value} {}", self.axis),
+            None => format!("on {}", cores_in_words(run.threads)),
+        }
     }
 
     /// The runs that the figure itself shows, and those beside them for comparison.
@@ -112,8 +211,8 @@ impl Reproduction {
     fn limits(&self) -> Vec<String> {
         let words = |run: &RunReport| {
             let limit = run.parameters.get(LIMIT)?;
-            let RunReport { protocol, groups, threads, .. } = run;
-            Some(format!("{protocol} {groups} on {threads} cores ({limit})"))
+            let RunReport { protocol, groups, .. } = run;
+            Some(format!("{protocol} {groups} {} ({limit})", self.place(run)))
         };
         self.runs.iter().filter_map(words).collect()
     }
@@ -130,6 +229,10 @@ pub const LIMIT: &str = "ended at a limit of";
 /// What it means.
 const LIMITED: &str =
     "some transactions had still not come through when twice the time was over, and the run was ended";
+
+fn cores_in_words(cores: usize) -> String {
+    if cores == 1 { "1 core".into() } else { format!("{cores} cores") }
+}
 
 /// So many for each commit.
 fn per_commit(run: &RunReport, count: f64) -> f64 {

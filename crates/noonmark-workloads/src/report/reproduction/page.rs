@@ -3,10 +3,10 @@
 //! It has the style, the colours and the plots of the page of the benchmarks (`report/page.rs`). The JSON of everything is
 //! embedded at the end under the id `reproductions`.
 
-use super::{Change, LIMITED, Reproduction, Verdict, per_commit, reproductions_json, rules};
+use super::{Failures, LIMITED, Reproduction, Verdict, per_commit, reproductions_json, rules};
 use crate::report::page::{STYLE, colour_keys, colours, escape, figure};
 use crate::report::plots::{self, Line};
-use crate::report::{RunReport, count, latency, rate, share};
+use crate::report::{RunReport, count, latency, rate};
 use std::fmt::Write;
 use std::io;
 
@@ -87,20 +87,23 @@ fn experiment(html: &mut String, one: &Reproduction) {
         let why = run.consistency.first().map_or("a consistency condition failed", String::as_str);
         let _ = writeln!(
             html,
-            "<p class=\"bad\"><strong>Inconsistent:</strong> {} {}, {} cores: {}</p>",
+            "<p class=\"bad\"><strong>Inconsistent:</strong> {} {} {}: {}</p>",
             escape(&run.protocol),
             escape(&run.groups),
-            run.threads,
+            escape(&one.place(run)),
             escape(why)
         );
     }
     findings(html, one);
     for (groups, runs) in one.parts() {
         let _ = writeln!(html, "<h3>{} timestamps</h3>\n<div class=\"plots\">", capital(groups));
-        over_cores(html, "Throughput, transactions a virtual second", &runs, |run| run.committed_per_s, rate);
-        over_cores(html, "Attempts that ended in a conflict", &runs, RunReport::abort_share, share);
-        over_cores(html, "Virtual latency (99%)", &runs, |run| run.latency_us.p99, latency);
-        over_cores(html, "Lines moved, for each commit", &runs, moved_per_commit, rate);
+        let mut plot = |what: &str, value: &dyn Fn(&RunReport) -> f64, show: fn(f64) -> String| {
+            over_points(html, one, what, &runs, value, show);
+        };
+        plot("Throughput, transactions a virtual second", &|run| run.committed_per_s, rate);
+        plot(one.failures.title(), &|run| one.failures.of(run), one.failures.show());
+        plot("Virtual latency (99%)", &|run| run.latency_us.p99, latency);
+        plot("Lines moved, for each commit", &moved_per_commit, rate);
         html.push_str("</div>\n");
     }
     let limits = one.limits();
@@ -108,13 +111,22 @@ fn experiment(html: &mut String, one: &Reproduction) {
         let limits = escape(&limits.join(", "));
         let _ = writeln!(html, "<p class=\"common\">{}: {limits}.</p>", capital(LIMITED));
     }
-    changes(html, &one.changes);
+    changes(html, one);
     html.push_str("<h3>What the paper leaves open, and what was chosen</h3>\n<dl class=\"choices\">");
     for (name, value) in &one.choices {
         let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
     }
     html.push_str("</dl>\n");
-    all_figures(html, &one.runs);
+    if !one.left_out.is_empty() {
+        html.push_str(
+            "<h3>What of the paper is not here, and what that changes</h3>\n<dl class=\"choices left-out\">",
+        );
+        for (what, changes) in &one.left_out {
+            let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(what), escape(changes));
+        }
+        html.push_str("</dl>\n");
+    }
+    all_figures(html, one);
     html.push_str("</section>\n");
 }
 
@@ -151,16 +163,17 @@ fn moved_per_commit(run: &RunReport) -> f64 {
 }
 
 /// One line for each protocol.
-fn over_cores(
+fn over_points(
     html: &mut String,
+    one: &Reproduction,
     what: &str,
     runs: &[&RunReport],
-    value: fn(&RunReport) -> f64,
+    value: &dyn Fn(&RunReport) -> f64,
     show: fn(f64) -> String,
 ) {
     let mut lines: Vec<(&str, Line)> = Vec::new();
     for run in runs {
-        let point = (run.threads as f64, value(run));
+        let point = (one.x(run), value(run));
         match lines.iter_mut().find(|(protocol, _)| *protocol == run.protocol) {
             Some((_, line)) => line.points.push(point),
             None => {
@@ -170,33 +183,35 @@ fn over_cores(
         }
     }
     let lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
-    figure(html, what, "", plots::lines("cores", &lines, show));
+    figure(html, what, "", plots::lines(&one.x_title(), &lines, show));
 }
 
-fn changes(html: &mut String, changes: &[Change]) {
-    let Some(first) = changes.first() else { return };
-    let cores = first.runs.first().map_or(0, |run| run.threads);
+fn changes(html: &mut String, one: &Reproduction) {
+    let Some(first) = one.changes.first() else { return };
+    let place = first.runs.first().map_or(String::new(), |run| one.place(run));
     let _ = writeln!(
         html,
-        "<h3>One choice made otherwise, on {cores} cores</h3>\n<div class=\"wide\">\n<table>\n<thead><tr>\
-         <th scope=\"col\">choice</th>"
+        "<h3>One choice made otherwise, {}</h3>\n<div class=\"wide\">\n<table>\n<thead><tr>\
+         <th scope=\"col\">choice</th>",
+        escape(&place)
     );
+    let heading = one.failures.heading();
     for run in &first.runs {
         let who = format!("{} {}", escape(&run.protocol), escape(&run.groups));
         let _ = write!(
             html,
-            "<th scope=\"col\" class=\"n\">{who}, tx/s</th><th scope=\"col\" class=\"n\">aborts</th>"
+            "<th scope=\"col\" class=\"n\">{who}, tx/s</th><th scope=\"col\" class=\"n\">{heading}</th>"
         );
     }
     html.push_str("</tr></thead>\n<tbody>\n");
-    for change in changes {
+    for change in &one.changes {
         let _ = write!(html, "<tr><td>{}</td>", escape(&change.words));
         for run in &change.runs {
             let _ = write!(
                 html,
-                "<td class=\"n\">{}</td><td class=\"n\">{:.2}%</td>",
+                "<td class=\"n\">{}</td><td class=\"n\">{}</td>",
                 rate(run.committed_per_s),
-                100.0 * run.abort_share()
+                failures(one, run)
             );
         }
         html.push_str("</tr>\n");
@@ -204,15 +219,23 @@ fn changes(html: &mut String, changes: &[Change]) {
     html.push_str("</tbody>\n</table>\n</div>\n");
 }
 
-fn all_figures(html: &mut String, runs: &[RunReport]) {
+/// More exactly than on the terminal, where it is a share.
+fn failures(one: &Reproduction, run: &RunReport) -> String {
+    match one.failures {
+        Failures::Share => format!("{:.2}%", 100.0 * run.abort_share()),
+        Failures::PerThousand => one.failures.show()(one.failures.of(run)),
+    }
+}
+
+fn all_figures(html: &mut String, one: &Reproduction) {
     html.push_str("<details>\n<summary>All figures</summary>\n<div class=\"wide\">\n<table>\n<thead><tr>");
     for heading in [
         "protocol",
         "timestamps",
-        "cores",
+        &one.axis,
         "committed",
         "tx/s",
-        "aborted",
+        one.failures.heading(),
         "p50",
         "p99",
         "p99.9",
@@ -225,18 +248,18 @@ fn all_figures(html: &mut String, runs: &[RunReport]) {
         "consistent",
         "why attempts failed",
     ] {
-        let _ = write!(html, "<th scope=\"col\">{heading}</th>");
+        let _ = write!(html, "<th scope=\"col\">{}</th>", escape(heading));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
-    for run in runs {
+    for run in &one.runs {
         let lines = run.lines.unwrap_or_default();
         let each = |count: u64| format!("{:.2}", per_commit(run, count as f64));
         let _ = write!(html, "<tr><td>{}</td><td>{}</td>", escape(&run.protocol), escape(&run.groups));
         for text in [
-            run.threads.to_string(),
+            one.varied(run).map_or_else(|| run.threads.to_string(), escape),
             count(run.committed),
             count(run.committed_per_s.round() as u64),
-            format!("{:.2}%", 100.0 * run.abort_share()),
+            failures(one, run),
             latency(run.latency_us.p50),
             latency(run.latency_us.p99),
             latency(run.latency_us.p999),

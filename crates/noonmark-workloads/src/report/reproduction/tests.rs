@@ -40,7 +40,10 @@ fn reproduction() -> Reproduction {
         machine: "8 sockets".into(),
         seed: 7,
         size: "8 warehouses".into(),
+        axis: Reproduction::CORES.into(),
+        failures: Failures::Share,
         choices: vec![("items".into(), "uniform".into())],
+        left_out: vec![("a network".into(), "nothing <waits>".into())],
         findings: vec![
             finding("OCC aborts 1.75 %", Verdict::Differs, "nobody knows"),
             finding("OCC is fastest", Verdict::Agrees, ""),
@@ -73,6 +76,49 @@ fn the_text_has_what_the_paper_says_and_what_came_out() {
         words.iter().any(|line| line.starts_with(&["occ", "fine", "3.00"]) && line.contains(&"0.5")),
         "{text}"
     );
+}
+
+/// A plot over something else than cores, with failures for each 1000 commits.
+fn over_contention() -> Reproduction {
+    let run = |contention: &str, failed| RunReport {
+        parameters: [("contention".to_owned(), contention.to_owned())].into(),
+        aborts: [("fixed: write".to_owned(), failed)].into(),
+        ..run("fixed", "coarse", 50)
+    };
+    Reproduction {
+        groups: "coarse".into(),
+        axis: "contention".into(),
+        failures: Failures::PerThousand,
+        runs: vec![run("50:50", 2), run("99:1", 250)],
+        changes: vec![Change { words: "pauses".into(), runs: vec![run("99:1", 31)] }],
+        ..reproduction()
+    }
+}
+
+#[test]
+fn what_varies_need_not_be_the_cores() {
+    let text = reproductions_text(&[over_contention()], 100);
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(words.iter().any(|line| line[..] == ["50:50", "99:1"]), "{text}");
+    let row = ["fixed", "100k", "2.00", "9.00", "µs", "100k", "250", "9.00", "µs"];
+    assert!(words.iter().any(|line| line[..] == row), "{text}");
+    for wanted in [
+        "at 99:1 contention, a commit",
+        "one choice made otherwise, at 99:1 contention",
+        "a network: nothing <waits>",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert!(words.iter().any(|line| line[..] == ["pauses", "100k", "31.0"]), "{text}");
+    let twice = reproductions_text(&[over_contention(), over_contention()], 100);
+    assert_eq!(twice.matches("a network").count(), 1);
+    assert_eq!(twice.matches("changes: as for Granularity, Figure 3b").count(), 1);
+    let html = reproductions_page(&[over_contention()], "noonmark repro").unwrap();
+    for wanted in
+        ["for each 1000 commits", "contention, %", "<td class=\"n\">99:1</td>", "nothing &lt;waits&gt;"]
+    {
+        assert!(html.contains(wanted), "{wanted}");
+    }
 }
 
 #[test]

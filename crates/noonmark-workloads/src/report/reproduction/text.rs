@@ -1,63 +1,57 @@
 //! Experiments on the terminal: plain text without escape codes.
 
-use super::{Change, LIMITED, Reproduction, Verdict, per_commit, rules};
+use super::{LIMITED, Reproduction, Verdict, per_commit, rules};
 use crate::report::table::{RULED, width};
-use crate::report::{RunReport, latency, rate, share};
+use crate::report::{RunReport, latency, rate};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The experiments as text, where possible not wider than so many columns.
 pub fn text(all: &[Reproduction], columns: usize) -> String {
     let mut text = String::new();
-    for one in all {
+    for (at, one) in all.iter().enumerate() {
         let _ = writeln!(text, "{}: {} ({})", one.figure, one.title, one.name);
         let _ = writeln!(text, "{}, virtual; {}; seed {}", one.machine, one.size, one.seed);
         for (groups, runs) in one.parts() {
             let _ = writeln!(text, "\n{groups} timestamps");
-            let cores = one.cores();
-            let mut rest = cores.as_slice();
+            let labels = one.labels();
+            let mut rest = labels.as_slice();
             while !rest.is_empty() {
-                let fits = |across: &usize| width(&by_cores(&runs, &rest[..*across])) <= columns;
+                let fits = |across: &usize| width(&by_point(one, &runs, &rest[..*across])) <= columns;
                 let across = (1..=rest.len()).rev().find(fits).unwrap_or(1);
-                let _ = writeln!(text, "{}", by_cores(&runs, &rest[..across]));
+                let _ = writeln!(text, "{}", by_point(one, &runs, &rest[..across]));
                 rest = &rest[across..];
             }
         }
-        if let Some(&most) = one.cores().last() {
-            let _ = writeln!(text, "\non {}, a commit", cores_in_words(most));
-            let runs: Vec<&RunReport> = one.runs.iter().filter(|run| run.threads == most).collect();
-            let _ = writeln!(text, "{}", at_most_cores(&runs));
+        let runs = one.last();
+        if let Some(last) = runs.first() {
+            let _ = writeln!(text, "\n{}, a commit", one.place(last));
+            let _ = writeln!(text, "{}", costs(&runs));
             let _ = writeln!(text, "\nwhy attempts failed");
             for run in runs.iter().filter(|run| run.aborted() > 0) {
                 let _ = writeln!(text, "  {} {}: {}", run.protocol, run.groups, rules(run, 3));
             }
         }
         if !one.changes.is_empty() {
-            let _ = writeln!(text, "\none choice made otherwise{}", on_cores(&one.changes));
-            let _ = writeln!(text, "{}", ablation(&one.changes));
+            let place = one.changes.iter().flat_map(|change| &change.runs).next();
+            let place = place.map_or(String::new(), |run| format!(", {}", one.place(run)));
+            let _ = writeln!(text, "\none choice made otherwise{place}");
+            let _ = writeln!(text, "{}", ablation(one));
         }
         for run in one.runs.iter().filter(|run| run.consistent == Some(false)) {
             let why = run.consistency.first().map_or("a consistency condition failed", String::as_str);
-            let _ =
-                writeln!(text, "INCONSISTENT: {} {}, {} cores: {why}", run.protocol, run.groups, run.threads);
+            let _ = writeln!(text, "INCONSISTENT: {} {} {}: {why}", run.protocol, run.groups, one.place(run));
         }
         let limits = one.limits();
         if !limits.is_empty() {
             let _ = writeln!(text, "\n{LIMITED}: {}", limits.join(", "));
         }
         findings(&mut text, one);
+        left_out(&mut text, one, &all[..at]);
         text.push('\n');
     }
     text
-}
-
-fn cores_in_words(cores: usize) -> String {
-    if cores == 1 { "1 core".into() } else { format!("{cores} cores") }
-}
-
-fn on_cores(changes: &[Change]) -> String {
-    let first = changes.iter().flat_map(|change| &change.runs).next();
-    first.map_or(String::new(), |run| format!(", on {}", cores_in_words(run.threads)))
 }
 
 fn findings(text: &mut String, one: &Reproduction) {
@@ -80,6 +74,22 @@ fn findings(text: &mut String, one: &Reproduction) {
         if !finding.reason.is_empty() {
             let _ = writeln!(text, "           why, as far as is known: {}", finding.reason);
         }
+    }
+}
+
+/// Once for the experiments that it is the same for.
+fn left_out(text: &mut String, one: &Reproduction, before: &[Reproduction]) {
+    if one.left_out.is_empty() {
+        return;
+    }
+    let head = "\nwhat of the paper is not here, and what that changes";
+    if let Some(same) = before.iter().find(|before| before.left_out == one.left_out) {
+        let _ = writeln!(text, "{head}: as for {}", same.figure);
+        return;
+    }
+    let _ = writeln!(text, "{head}");
+    for (what, changes) in &one.left_out {
+        let _ = writeln!(text, "  {what}: {changes}");
     }
 }
 
@@ -106,12 +116,13 @@ fn set_apart(table: &mut Table, names: usize, figures: usize) {
     }
 }
 
-/// Protocols downwards, cores across.
-fn by_cores(runs: &[&RunReport], cores: &[usize]) -> Table {
+/// Protocols downwards, points of the plot across.
+fn by_point(one: &Reproduction, runs: &[&RunReport], labels: &[Cow<'_, str>]) -> Table {
     let mut head = vec![Cell::new("\nprotocol")];
-    for &count in cores {
-        head.push(number(format!("{}\ntx/s", cores_in_words(count))));
-        head.extend(["\naborts", "\np99"].map(number));
+    for label in labels {
+        head.push(number(format!("{label}\ntx/s")));
+        head.push(number(format!("\n{}", one.failures.heading())));
+        head.push(number("\np99"));
     }
     let mut table = ruled(head);
     let mut protocols: Vec<&str> = Vec::new();
@@ -122,10 +133,10 @@ fn by_cores(runs: &[&RunReport], cores: &[usize]) -> Table {
     }
     for protocol in protocols {
         let mut row = vec![Cell::new(protocol)];
-        for &count in cores {
-            let run = runs.iter().find(|run| run.protocol == protocol && run.threads == count);
+        for label in labels {
+            let run = runs.iter().find(|run| run.protocol == protocol && one.label(run) == *label);
             let cells = run.map_or([const { String::new() }; 3], |run| {
-                [rate(run.committed_per_s), share(run.abort_share()), latency(run.latency_us.p99)]
+                [rate(run.committed_per_s), failures(one, run), latency(run.latency_us.p99)]
             });
             row.extend(cells.map(number));
         }
@@ -135,8 +146,12 @@ fn by_cores(runs: &[&RunReport], cores: &[usize]) -> Table {
     table
 }
 
+fn failures(one: &Reproduction, run: &RunReport) -> String {
+    one.failures.show()(one.failures.of(run))
+}
+
 /// What a commit takes.
-fn at_most_cores(runs: &[&RunReport]) -> Table {
+fn costs(runs: &[&RunReport]) -> Table {
     let names = ["protocol", "timestamps"].map(Cell::new);
     let figures = ["p50", "p99", "p99.9", "hits", "near lines", "far lines", "from memory", "in line"];
     let mut table = ruled(names.into_iter().chain(figures.map(number)).collect());
@@ -155,17 +170,17 @@ fn at_most_cores(runs: &[&RunReport]) -> Table {
 }
 
 /// Choices downwards, protocols and granularities across.
-fn ablation(changes: &[Change]) -> Table {
+fn ablation(one: &Reproduction) -> Table {
     let mut head = vec![Cell::new("\nchoice")];
-    for run in changes.first().map_or(&[][..], |change| &change.runs) {
+    for run in one.changes.first().map_or(&[][..], |change| &change.runs) {
         head.push(number(format!("{} {}\ntx/s", run.protocol, run.groups)));
-        head.push(number("\naborts"));
+        head.push(number(format!("\n{}", one.failures.heading())));
     }
     let mut table = ruled(head);
-    for change in changes {
+    for change in &one.changes {
         let mut row = vec![Cell::new(&change.words)];
         for run in &change.runs {
-            row.extend([rate(run.committed_per_s), share(run.abort_share())].map(number));
+            row.extend([rate(run.committed_per_s), failures(one, run)].map(number));
         }
         table.add_row(row);
     }

@@ -1,0 +1,104 @@
+//! What varies along a plot.
+
+use super::{Variant, Workload};
+use noonmark_workloads::report::Reproduction;
+
+/// What an experiment varies from one point of its plot to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// The number of cores.
+    Cores,
+    /// The x of a contention ratio x:y, in percent.
+    Contention {
+        /// On so many cores.
+        cores: usize,
+    },
+    /// How many percent of the transactions only read.
+    ReadOnly {
+        /// On so many cores.
+        cores: usize,
+    },
+}
+
+/// Where an experiment is run, in the order of its plot.
+#[derive(Clone, Copy, Debug)]
+pub struct Points {
+    /// As the paper has it.
+    pub all: &'static [usize],
+    /// For a look.
+    pub few: &'static [usize],
+}
+
+impl Axis {
+    /// What a run's parameters call its contention ratio.
+    pub(super) const CONTENTION: &str = "contention";
+    /// What they call the share of transactions that only read.
+    pub(super) const READ_ONLY: &str = "read-only";
+
+    /// What it is called; but for the cores the parameter of a run that it is about.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Axis::Cores => Reproduction::CORES,
+            Axis::Contention { .. } => Axis::CONTENTION,
+            Axis::ReadOnly { .. } => Axis::READ_ONLY,
+        }
+    }
+
+    /// Makes the variant that of a point, and says on how many cores it is run. Percents are below 100.
+    pub(super) fn move_to(self, point: usize, variant: &mut Variant) -> usize {
+        let percent = u8::try_from(point).unwrap_or(u8::MAX).min(99);
+        match (self, &mut variant.workload) {
+            (Axis::Contention { cores }, Workload::Contended(contended)) => {
+                contended.contention_percent = percent;
+                cores
+            }
+            (Axis::ReadOnly { cores }, Workload::Contended(contended)) => {
+                contended.read_only_percent = percent;
+                cores
+            }
+            (Axis::Contention { cores } | Axis::ReadOnly { cores }, _) => cores,
+            (Axis::Cores, _) => point,
+        }
+    }
+
+    /// Says in the words of the choices what varies, and what does not.
+    pub(super) fn mark(self, choices: &mut Vec<(String, String)>) {
+        if let Some((_, value)) = choices.iter_mut().find(|(name, _)| name == self.name()) {
+            *value = "varied".into();
+        }
+        if let Axis::Contention { cores } | Axis::ReadOnly { cores } = self {
+            choices
+                .insert(0, ("concurrent transactions".into(), format!("{cores}, each on a core of its own")));
+        }
+    }
+
+    /// Where these points are, in words.
+    pub(super) fn in_words(self, points: &[usize]) -> String {
+        let list = |show: fn(usize) -> String| {
+            let words: Vec<String> = points.iter().map(|&point| show(point)).collect();
+            words.join(" or ")
+        };
+        match (self, points) {
+            (Axis::Cores, []) => "on enough numbers of cores".into(),
+            (_, []) => "at enough points".into(),
+            (Axis::Cores, [1]) => "on 1 core".into(),
+            (Axis::Cores, _) => format!("on {} cores", list(|point| point.to_string())),
+            (Axis::Contention { .. }, _) => format!("at {}", list(ratio)),
+            (Axis::ReadOnly { .. }, _) => format!("at {} read-only", list(|point| format!("{point} %"))),
+        }
+    }
+
+    /// Where this point is, in few words.
+    pub(super) fn briefly(self, point: usize) -> String {
+        match self {
+            Axis::Cores => format!("on {point}"),
+            Axis::Contention { .. } => format!("at {}", ratio(point)),
+            Axis::ReadOnly { .. } => format!("at {point} %"),
+        }
+    }
+}
+
+/// A contention ratio in words.
+fn ratio(percent: usize) -> String {
+    format!("{percent}:{}", 100_usize.saturating_sub(percent))
+}
