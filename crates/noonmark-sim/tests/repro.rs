@@ -95,6 +95,9 @@ fn tpcc_comes_to_the_same_everywhere() {
     assert_eq!(all("granularity-fig3a", 64), pinned);
 }
 
+/// Commits and failed attempts of each protocol at a point of a plot.
+type Point = Vec<(u64, u64)>;
+
 /// [Dynamic §I, §VII.B, Figures 1, 3, 4, 5 and 6] at a few points: of each protocol, commits and attempts that failed.
 #[test]
 fn contention_comes_to_the_same_everywhere() {
@@ -107,7 +110,7 @@ fn contention_comes_to_the_same_everywhere() {
             seed: 1,
             ablates: false,
         };
-        let mut points: Vec<Vec<(u64, u64)>> = Vec::new();
+        let mut points: Vec<Point> = Vec::new();
         for cells in plan.cells().chunks(plan.experiments[0].protocols.len()) {
             let counts_of = |cell| counts(&repro::run(cell, &SMALL, 1).unwrap());
             points.push(cells.iter().map(counts_of).collect());
@@ -115,7 +118,7 @@ fn contention_comes_to_the_same_everywhere() {
         points.reverse();
         points
     };
-    let pinned: [(&str, Vec<Vec<(u64, u64)>>); 5] = [
+    let pinned: [(&str, Vec<Point>); 5] = [
         ("dynamic-fig1", vec![vec![(904, 3)], vec![(904, 11)], vec![(791, 127)]]),
         (
             "dynamic-fig3",
