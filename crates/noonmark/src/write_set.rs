@@ -172,8 +172,8 @@ pub(crate) struct Change {
 /// Bytes in the arena: the word from which on, and how many.
 type Bytes = (u32, u32);
 
-/// Words of the mask.
-const MASK_WORDS: usize = 8;
+/// Words of the wide mask.
+const WIDE_WORDS: usize = 8;
 
 /// As much of the arena as is kept after a transaction that used more: 1 MiB.
 const ARENA_KEPT_WORDS: usize = 1 << 17;
@@ -187,9 +187,10 @@ pub(crate) struct WriteSet {
     arena: Vec<u64>,
     used: usize,
     closures: Closures,
-    /// A bit for each entry's record: a clear bit says that none of a record's cells is here. A line of them, so that
-    /// they say something of a hundred records, too.
-    mask: [u64; MASK_WORDS],
+    /// A bit for each entry's record: a clear bit says that none of a record's cells is here.
+    mask: u64,
+    /// The same in a line of bits, which say something of a hundred records, too.
+    wide_mask: [u64; WIDE_WORDS],
     /// Open addressing, of entry indexes + 1: of the first `hashed_entries`. In use once a cell is looked for among
     /// `HASHED_FROM` entries or more, which many transactions never do that put in many rows.
     hashed: Vec<u32>,
@@ -202,11 +203,16 @@ fn hash(record: RecordPtr) -> u64 {
     (record.as_ptr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The bit of a record in the mask: which word, and which bit of it.
+/// The bit of a record in the mask.
 #[inline(always)]
-fn bit(record: RecordPtr) -> (usize, u64) {
-    let hash = hash(record);
-    ((hash >> 58) as usize % MASK_WORDS, 1 << (hash >> 52 & 63))
+fn bit(record: RecordPtr) -> u64 {
+    1 << (hash(record) >> 58)
+}
+
+/// In which word of the wide mask the bit of a record is that the mask has, too.
+#[inline(always)]
+fn wide_word(record: RecordPtr) -> usize {
+    (hash(record) >> 52) as usize % WIDE_WORDS
 }
 
 /// Where the search for a cell begins, in a hash table of so many places less one.
@@ -230,7 +236,8 @@ impl WriteSet {
         }
         self.used = 0;
         self.closures.clear();
-        self.mask = [0; MASK_WORDS];
+        self.mask = 0;
+        self.wide_mask = [0; WIDE_WORDS];
         self.hashed.clear();
         self.hashed_entries = 0;
     }
@@ -267,12 +274,14 @@ impl WriteSet {
     /// The entry of a cell.
     #[inline(always)]
     pub(crate) fn find(&mut self, record: RecordPtr, cell: u32) -> Option<usize> {
-        let (word, bit) = bit(record);
-        if self.mask[word] & bit == 0 { None } else { self.find_slow(record, cell) }
+        if self.mask & bit(record) == 0 { None } else { self.find_slow(record, cell) }
     }
 
     #[inline(never)]
     fn find_slow(&mut self, record: RecordPtr, cell: u32) -> Option<usize> {
+        if self.wide_mask[wide_word(record)] & bit(record) == 0 {
+            return None;
+        }
         if self.entries.len() < HASHED_FROM {
             return self.entries.iter().position(|e| e.record == record && e.cell == cell);
         }
@@ -323,8 +332,8 @@ impl WriteSet {
     /// Adds an entry for a cell that has none. Its number.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: WriteEntry) -> usize {
-        let (word, bit) = bit(entry.record);
-        self.mask[word] |= bit;
+        self.mask |= bit(entry.record);
+        self.wide_mask[wide_word(entry.record)] |= bit(entry.record);
         let index = self.entries.len();
         self.entries.push(entry);
         index
