@@ -350,6 +350,53 @@ fn groups_beside_one_that_is_written_are_what_they_were() {
     });
 }
 
+/// Of a row that is changed whole, the groups that stay what they are need not be written; but all that the transaction
+/// has made of them before must be, in whatever order.
+#[test]
+fn groups_that_stay_what_they_are_keep_what_was_made_of_them_before() {
+    everywhere(|db, options| {
+        let accounts: Accounts = db.create_table("accounts", options).unwrap();
+        let (names, balances) = (accounts.group::<0>(), accounts.group::<1>());
+        db.transact(|tx| tx.insert(&accounts, 1, (name("ann"), balance(10)))).unwrap();
+        let row = || db.transact(|tx| tx.need(&accounts, 1)).unwrap();
+
+        // Nothing at all.
+        db.transact(|tx| tx.update(&accounts, 1, |_| ())).unwrap();
+        assert_eq!(row(), (name("ann"), balance(10)));
+        // One after the other.
+        db.transact(|tx| {
+            tx.update(&accounts, 1, |(_, balance)| balance.cents += 1)?;
+            tx.update(&accounts, 1, |(n, _)| *n = name("bob"))
+        })
+        .unwrap();
+        assert_eq!(row(), (name("bob"), balance(11)));
+        // There and back: what was there at first is written again, over what was to be written meanwhile.
+        db.transact(|tx| {
+            tx.update(&accounts, 1, |(_, balance)| balance.cents = 0)?;
+            tx.update(&accounts, 1, |(_, balance)| balance.cents = 11)?;
+            assert_eq!(tx.need(&accounts, 1)?, (name("bob"), balance(11)));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(row(), (name("bob"), balance(11)));
+        // Written and added to before, left alone then.
+        db.transact(|tx| {
+            tx.write(&names, 1, name("cid"))?;
+            tx.add(&balances, 1, |balance| &mut balance.cents, 5)?;
+            tx.update(&accounts, 1, |_| ())
+        })
+        .unwrap();
+        assert_eq!(row(), (name("cid"), balance(16)));
+        // Put in by itself.
+        db.transact(|tx| {
+            tx.insert(&accounts, 2, (name("dan"), balance(1)))?;
+            tx.update(&accounts, 2, |(n, _)| *n = name("eve"))
+        })
+        .unwrap();
+        assert_eq!(db.transact(|tx| tx.get(&accounts, 2)).unwrap(), Some((name("eve"), balance(1))));
+    });
+}
+
 #[test]
 fn a_panic_leaves_nothing_behind() {
     everywhere(|db, options| {
