@@ -124,7 +124,9 @@ impl Case {
             deadline: [None, None, Some(Duration::from_micros(20))][pick(3) as usize],
             schedule,
         };
-        if kind == Kind::Scan && pick(4) == 0 { case.growing() } else { case }
+        let case = if kind == Kind::Scan && pick(4) == 0 { case.growing() } else { case };
+        let splits = pick(3) == 0 && !case.protocols[0].keeps_versions();
+        if splits { Case { granularity: Granularity::Splitting, ..case } } else { case }
     }
 
     /// The same, of tables that grow all the time: each write is of a new row, and leaves split under scans.
@@ -174,7 +176,9 @@ impl Case {
             .host(cores.clone())
             .max_sessions(self.workers + 1)
             .order(order)
-            .reclaim_from(self.reclaim_from);
+            .reclaim_from(self.reclaim_from)
+            .split_after(1)
+            .look_at_splits_every(6);
         let db = build(builder).build().map_err(|error| setting(&error))?;
         let policy = Policy { escape_after: self.escape_after, deadline: self.deadline, ..Policy::default() };
         let store = EngineStore::of(db, &self.protocols).policy(policy).row_hint(self.seed.is_multiple_of(2));

@@ -2,6 +2,7 @@
 
 use noonmark::{Bug, Protocol};
 use noonmark_sim::fuzz::{Case, Verdict};
+use noonmark_workloads::store::Granularity;
 
 /// A few cases of all protocols and mixes hold, and are the same when they are run again.
 #[test]
@@ -27,6 +28,29 @@ fn logical_mixes_hold() {
     }
 }
 
+/// The same of tables whose timestamps split themselves.
+fn splitting(case: Case) -> Case {
+    Case { granularity: Granularity::Splitting, ..case }
+}
+
+/// Rows that are split and put together all the time lose nothing, under any protocol that has them.
+#[test]
+fn timestamps_that_split_themselves_hold() {
+    let all = Protocol::all_that_mix();
+    for (number, protocol) in all.iter().enumerate() {
+        for seed in 0..60 {
+            let case = splitting(Case::draw(seed * 100 + number as u64, &[*protocol]));
+            let verdict = case.run().unwrap();
+            assert!(matches!(verdict, Verdict::Holds { .. }), "{case}: {verdict:?}");
+        }
+    }
+    for seed in 0..200 {
+        let case = splitting(Case::draw(seed, &all));
+        let verdict = case.run().unwrap();
+        assert!(matches!(verdict, Verdict::Holds { .. }), "{case}: {verdict:?}");
+    }
+}
+
 /// Each bug is found within so many seeds, by a history that cannot be or by nobody's getting anywhere; and what is found is
 /// made smaller.
 #[test]
@@ -37,7 +61,11 @@ fn planted_bugs_are_found() {
     let mut missed = Vec::new();
     let mut try_to_find = |bug: Bug, protocols: &[Protocol], seeds: u64| {
         // Rare: two must scan and insert, and the first must split the leaf that both rely on.
-        let shape = |case: Case| if bug == Bug::SplitNotNoted { case.growing() } else { case };
+        let shape = |case: Case| match bug {
+            Bug::SplitNotNoted => case.growing(),
+            Bug::SplitAtOldTime | Bug::SplitUnmarked => splitting(case),
+            _ => case,
+        };
         let fails = |case: &Case| {
             let verdict = case.run_on(|builder| builder.plant(bug)).unwrap();
             matches!(verdict, Verdict::Broken(_))
@@ -97,5 +125,8 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::SplitNotNoted, &with_leaves, 5_000);
     try_to_find(Bug::TimesNotTakenOver, &[TicToc], 2_500);
     try_to_find(Bug::ReclaimedUnmarked, Protocol::ALL, 400);
+    try_to_find(Bug::SplitUnmarked, &[Occ], 400);
+    try_to_find(Bug::SplitUnmarked, &[Dynamic], 400);
+    try_to_find(Bug::SplitAtOldTime, &[TicToc], 2_500);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }

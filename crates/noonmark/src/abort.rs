@@ -27,9 +27,10 @@ impl TableInfo {
         let key = key.map(|key| (self.show_key)(key)).unwrap_or_default();
         match cell {
             _ if key.is_empty() => self.name.clone(),
-            Some(cell) if !self.coarse && self.groups.len() > 1 => {
-                format!("{}[{key}].{}", self.name, self.groups.get(cell).unwrap_or(&"?"))
-            }
+            Some(cell) if !self.coarse && self.groups.len() > 1 => match self.groups.get(cell) {
+                Some(group) => format!("{}[{key}].{group}", self.name),
+                None => format!("{}[{key}]", self.name),
+            },
             _ => format!("{}[{key}]", self.name),
         }
     }
@@ -100,6 +101,7 @@ pub(crate) enum Explained {
     ReadLater { began: Timestamp, read: Timestamp },
     NodeChanged,
     IndexMade,
+    Regrouped,
     Vanished,
 }
 
@@ -149,6 +151,7 @@ impl Cause {
             What::ReadLater { began, read } => Explained::ReadLater { began, read },
             What::NodeChanged => Explained::NodeChanged,
             What::IndexMade => Explained::IndexMade,
+            What::Regrouped => Explained::Regrouped,
             What::Reclaimed => Explained::Vanished,
         };
         Cause { rule: conflict.rule, what }
@@ -269,6 +272,9 @@ impl fmt::Display for Abort {
                     f.write_str("keys came or went where this one had looked and found none")?;
                 }
                 Explained::IndexMade => f.write_str("the table was given an index meanwhile")?,
+                Explained::Regrouped => {
+                    f.write_str("the row's timestamp was split, or put together again, meanwhile")?;
+                }
                 Explained::Vanished => f.write_str("deleted before this one could commit")?,
             }
             write!(f, " ({})", cause.rule)?;

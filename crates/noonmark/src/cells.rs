@@ -12,14 +12,14 @@
 use crate::abort::Abort;
 use crate::abort::AbortKind;
 use crate::context::{Asker, Context, Stop, ask};
-use crate::group::{GROUPS_MAX, Size, words_of};
+use crate::group::{GROUPS_MAX, Groups, Size, words_of};
 use crate::kept::{Kept, copy_groups};
 use crate::protocol::{Conflict, CopyValue, Hold, Place, Rules, What, with_protocol};
 use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes, load_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, group_bits};
 use noonmark_core::sync::Ordering;
-use noonmark_core::{Host, Work};
+use noonmark_core::{Access, Host, Work};
 
 /// Copies the words of neighbouring groups, from `first` on, of these sizes, into `row`.
 struct CopyGroups<'a> {
@@ -109,6 +109,15 @@ impl Opened {
     }
 }
 
+/// How a cell is to be written that has not been read.
+#[derive(Clone, Copy)]
+pub(crate) struct Unread {
+    /// The row must exist when the cell is locked.
+    pub must_exist: bool,
+    /// Nothing is asked of the protocol before the commit.
+    pub late: bool,
+}
+
 impl<H: Host> Context<H> {
     /// Reads groups of a row, as many as there are sizes, into `row`. False: the row is absent.
     #[inline(always)]
@@ -133,12 +142,26 @@ impl<H: Host> Context<H> {
         sizes: &[Size],
         row: &mut [u64],
     ) -> Result<bool, Stop> {
-        if sizes.len() == 1 || table.get().layout.is_one_cell() {
-            return self.read_cell::<P>(table, record, first, sizes, row);
+        let layout = self.layout_of(table, record);
+        if sizes.len() == 1 || layout.is_one_cell() {
+            return self.read_cell::<P>(table, record, layout, first, sizes, row);
         }
-        self.for_each_cell(table, record, first, sizes, row, |context, group, sizes, row| {
-            context.read_cell::<P>(table, record, group, sizes, row)
+        self.for_each_cell(table, record, layout, first, sizes, row, |context, group, sizes, row| {
+            context.read_cell::<P>(table, record, layout, group, sizes, row)
         })
+    }
+
+    /// How a record is laid out now; see [`TableCore::layout_of`](crate::table::TableCore::layout_of).
+    #[inline(always)]
+    pub(crate) fn layout_of<'a>(&self, table: TableRef, record: RecordPtr) -> &'a Layout {
+        let t = table.get();
+        let layout = t.layout_of(record);
+        if t.split.is_some() && !layout.is_one_cell() {
+            // That it is split stands where its version was.
+            let whole = Place { table, record, at: t.layout.cells()[0] as u32 };
+            self.shared.host.touch(|| whole.line(), Access::Read);
+        }
+        layout
     }
 
     /// Reads groups in order to write them: notes entries in the write set, whose numbers come out in
@@ -147,16 +170,17 @@ impl<H: Host> Context<H> {
         &mut self,
         table: TableRef,
         record: RecordPtr,
+        layout: &Layout,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
-        if sizes.len() == 1 || table.get().layout.is_one_cell() {
-            return self.read_cell_to_write(table, record, first, sizes, row, entries);
+        if sizes.len() == 1 || layout.is_one_cell() {
+            return self.read_cell_to_write(table, record, layout, first, sizes, row, entries);
         }
-        self.for_each_cell(table, record, first, sizes, row, |context, group, sizes, row| {
-            context.read_cell_to_write(table, record, group, sizes, row, entries)
+        self.for_each_cell(table, record, layout, first, sizes, row, |context, group, sizes, row| {
+            context.read_cell_to_write(table, record, layout, group, sizes, row, entries)
         })
     }
 
@@ -166,6 +190,7 @@ impl<H: Host> Context<H> {
         &mut self,
         table: TableRef,
         record: RecordPtr,
+        layout: &Layout,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
@@ -178,8 +203,7 @@ impl<H: Host> Context<H> {
             let here = read(self, first + index, std::slice::from_ref(size), to)?;
             if present.is_some_and(|before| before != here) {
                 // Cells of one row come and go together: this is no committed state.
-                let cell = table.get().layout.group(first + index).cell;
-                return Err(self.vanished(table, record, cell));
+                return Err(self.vanished(table, record, layout.group(first + index).cell_at));
             }
             present = Some(here);
             at += size.words();
@@ -193,25 +217,26 @@ impl<H: Host> Context<H> {
         &mut self,
         table: TableRef,
         record: RecordPtr,
+        layout: &Layout,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
     ) -> Result<bool, Stop> {
         let t = table.get();
-        let layout = &t.layout;
-        let &GroupLayout { cell, cell_at, .. } = layout.group(first);
-        if let Some(index) = self.writes.find(record, cell) {
+        let cell_at = layout.group(first).cell_at;
+        if let Some(index) = self.writes.find(record, cell_at) {
             return self.read_own(index, first, sizes, row);
         }
         let place = Place { table, record, at: cell_at };
+        let groups = Groups::new(first, sizes);
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
         let mut copy = CopyGroups { record, layout, first, sizes, row };
         self.shared.host.work(Work::Operation);
         let seen = ask!(self.asker(), place, |me| P::read(me, view, &mut copy), |refusal| return Err(
-            self.explain(refusal, place, cell)
+            self.explain(refusal, place, groups.bits())
         ));
-        self.note_read(place, cell, seen);
+        self.note_read(place, groups, seen);
         Ok(!seen.word.is_absent())
     }
 
@@ -220,38 +245,40 @@ impl<H: Host> Context<H> {
         &mut self,
         table: TableRef,
         record: RecordPtr,
+        layout: &Layout,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
         let t = table.get();
-        let layout = &t.layout;
-        let cell = layout.group(first).cell;
-        if let Some(index) = self.writes.find(record, cell) {
+        let &GroupLayout { cell, cell_at, .. } = layout.group(first);
+        if let Some(index) = self.writes.find(record, cell_at) {
             entries[cell as usize % GROUPS_MAX] = index as u32;
             return self.read_own(index, first, sizes, row);
         }
         let mut copy = CopyGroups { record, layout, first, sizes, row };
-        let read =
-            with_protocol!(t.protocol, P => self.add_entry_as_read::<P>(table, record, first, &mut copy));
+        let read = with_protocol!(t.protocol, P => {
+            self.add_entry_as_read::<P>(table, record, layout.group(first), group_bits(first, sizes), &mut copy)
+        });
         let (index, here) = read?;
         entries[cell as usize % GROUPS_MAX] = index as u32;
         Ok(here)
     }
 
-    /// Reads a cell, one of whose groups this is and which has no entry in the write set, in order to write it, and adds
-    /// the entry: its number, and whether the row is there.
+    /// Reads a cell, one of whose groups lies so and which has no entry in the write set, in order to write it, and adds
+    /// the entry: its number, and whether the row is there. `asked`: see [`WriteEntry::asked`].
     #[inline(always)]
     fn add_entry_as_read<P: Rules>(
         &mut self,
         table: TableRef,
         record: RecordPtr,
-        group: usize,
+        group: &GroupLayout,
+        asked: u8,
         copy: &mut impl CopyValue,
     ) -> Result<(usize, bool), Stop> {
         let t = table.get();
-        let &GroupLayout { cell, cell_at, cell_words, .. } = t.layout.group(group);
+        let &GroupLayout { cell, cell_at, cell_words, .. } = group;
         let place = Place { table, record, at: cell_at };
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
@@ -259,14 +286,15 @@ impl<H: Host> Context<H> {
         self.shared.host.work(Work::Operation);
         let seen = ask!(self.asker(), place, hold, |me| P::update(me, view, hold, copy), |refusal| {
             self.release_hold(table, record, cell_at, hold);
-            return Err(self.explain(refusal, place, cell));
+            return Err(self.explain(refusal, place, asked));
         });
         self.read_bound = self.read_bound.max(seen.word.time());
         // Validated when it is locked, so it is not in the read set.
         let here = !seen.word.is_absent();
         let effect = if here { Effect::Change } else { Effect::Keep };
         let image = self.writes.make_room(cell_words as usize);
-        let entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
+        let mut entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
+        entry.asked = asked;
         Ok((self.writes.push(entry), here))
     }
 
@@ -281,8 +309,9 @@ impl<H: Host> Context<H> {
         sizes: &[Size],
     ) -> Result<Option<Opened>, Stop> {
         let t = table.get();
-        let &GroupLayout { cell, cell_at, at, in_cell, cell_words, cell_fixed, .. } = t.layout.group(first);
-        if let Some(index) = self.writes.find(record, cell) {
+        let layout = self.layout_of(table, record);
+        let &GroupLayout { cell, cell_at, at, in_cell, cell_words, cell_fixed, .. } = layout.group(first);
+        if let Some(index) = self.writes.find(record, cell_at) {
             return self.change_own(index, first, sizes);
         }
         let place = Place { table, record, at: cell_at };
@@ -305,7 +334,7 @@ impl<H: Host> Context<H> {
         self.shared.host.work(Work::Operation);
         let seen = ask!(asker!(), place, hold, |me| P::update(me, view, hold, &mut copy), |refusal| {
             self.release_hold(table, record, cell_at, hold);
-            return Err(self.explain(refusal, place, cell));
+            return Err(self.explain(refusal, place, group_bits(first, sizes)));
         });
         self.read_bound = self.read_bound.max(seen.word.time());
         // Validated when it is locked, so it is not in the read set.
@@ -313,7 +342,8 @@ impl<H: Host> Context<H> {
         let effect = if here { Effect::Change } else { Effect::Keep };
         // Of several groups, who changes them says which have changed.
         let valued = if here && sizes.len() == 1 { group_bits(first, sizes) } else { 0 };
-        let entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
+        let mut entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
+        entry.asked = group_bits(first, sizes);
         let entry = self.writes.push(entry.with_values(cell_fixed, valued));
         Ok(here.then_some(Opened::new(entry, image + in_cell as usize)))
     }
@@ -324,7 +354,7 @@ impl<H: Host> Context<H> {
         if self.settle_own(index, first, sizes)?.is_none() {
             return Ok(None);
         }
-        let at = self.writes.entry(index).table.get().layout.group(first).in_cell as usize;
+        let at = self.writes.entry(index).layout().group(first).in_cell as usize;
         Ok(Some(Opened::new(index, self.writes.will_have_values(index, first, at, sizes))))
     }
 
@@ -353,7 +383,8 @@ impl<H: Host> Context<H> {
         if self.settle_own(index, first, sizes)?.is_none() {
             return Ok(false);
         }
-        let layout = &self.writes.entry(index).table.get().layout;
+        self.writes.entry_mut(index).asked |= group_bits(first, sizes);
+        let layout = self.writes.entry(index).layout();
         let mut at = 0;
         for (number, size) in sizes.iter().enumerate() {
             let group = layout.group(first + number);
@@ -374,7 +405,7 @@ impl<H: Host> Context<H> {
     /// Reads a group that this transaction has only updated, or not touched, in a cell that it
     /// writes: from here on it is an ordinary read and update. Its value is in the write set then.
     pub(crate) fn settle_group(&mut self, index: usize, group: usize) -> Result<(), Stop> {
-        let size = self.writes.entry(index).table.get().layout.group(group).size;
+        let size = self.writes.entry(index).layout().group(group).size;
         self.with_row(&[size], |context, words| {
             let entry = *context.writes.entry(index);
             let t = entry.table.get();
@@ -382,7 +413,7 @@ impl<H: Host> Context<H> {
             // SAFETY: pinned, and the offset is of this table's layout.
             let view = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let mut hold = entry.hold();
-            let (record, layout, sizes) = (entry.record, &t.layout, &[size]);
+            let (record, layout, sizes) = (entry.record, entry.layout(), &[size]);
             let mut copy = CopyGroups { record, layout, first: group, sizes, row: &mut *words };
             let seen = with_protocol!(t.protocol, P => ask!(
                 context.asker(),
@@ -391,16 +422,16 @@ impl<H: Host> Context<H> {
                 |me| P::update(me, view, hold, &mut copy),
                 |refusal| {
                     context.writes.entry_mut(index).set_hold(hold);
-                    return Err(match context.explain(refusal, place, entry.cell) {
+                    return Err(match context.explain(refusal, place, entry.asked) {
                         // The record was promised to exist by what this transaction has done so far.
-                        Stop::LookAgain => context.vanished(entry.table, entry.record, entry.cell),
+                        Stop::LookAgain => context.vanished(entry.table, entry.record, entry.at),
                         stop => stop,
                     });
                 }
             ));
             context.writes.entry_mut(index).set_hold(hold);
             if seen.word.is_absent() || entry.seen().is_some_and(|earlier| earlier != seen.word) {
-                return Err(context.vanished(entry.table, entry.record, entry.cell));
+                return Err(context.vanished(entry.table, entry.record, entry.at));
             }
             context.read_bound = context.read_bound.max(seen.word.time());
             context.writes.entry_mut(index).set_seen(seen.word);
@@ -423,7 +454,7 @@ impl<H: Host> Context<H> {
 
     /// Applies the updates of a group to this transaction's own value of it.
     pub(crate) fn settle_value(&mut self, index: usize, group: usize) -> Result<(), Abort> {
-        let layout = self.writes.entry(index).table.get().layout.group(group);
+        let layout = self.writes.entry(index).layout().group(group);
         let mut value = std::mem::take(&mut self.value);
         value.clear();
         value.extend_from_slice(self.writes.value_bytes(index, layout));
@@ -438,7 +469,7 @@ impl<H: Host> Context<H> {
     pub(crate) fn set_value(&mut self, index: usize, group: usize, value: &[u8]) -> Result<(), Abort> {
         let entry = self.writes.entry(index);
         let (table, record) = (entry.table, entry.record);
-        let layout = table.get().layout.group(group);
+        let layout = entry.layout().group(group);
         let copy = |out: &mut [u8]| out.copy_from_slice(value);
         if self.writes.set_value(index, group, layout, layout.size, value.len(), copy) {
             return Ok(());
@@ -447,21 +478,24 @@ impl<H: Host> Context<H> {
         Err(self.too_long(table, unsafe { record.key() }))
     }
 
-    /// The entry for a cell that will be written; makes one, asking for the right to write unread.
+    /// The entry for a cell that will be written; makes one, asking for the right to write unread. `asked`: see
+    /// [`WriteEntry::asked`].
     #[inline]
     pub(crate) fn write_entry(
         &mut self,
         table: TableRef,
         record: RecordPtr,
+        layout: &Layout,
         cell: usize,
-        must_exist: bool,
-        late: bool,
+        asked: u8,
+        Unread { must_exist, late }: Unread,
     ) -> Result<usize, Stop> {
-        if let Some(index) = self.writes.find(record, cell as u32) {
+        let t = table.get();
+        let at = layout.cells()[cell];
+        if let Some(index) = self.writes.find(record, at as u32) {
+            self.writes.entry_mut(index).asked |= asked;
             return Ok(index);
         }
-        let t = table.get();
-        let at = t.layout.cells()[cell];
         let mut hold = Hold::default();
         let place = Place { table, record, at: at as u32 };
         if !late {
@@ -475,24 +509,30 @@ impl<H: Host> Context<H> {
                 |me| P::write(me, view, hold),
                 |refusal| {
                     self.release_hold(table, record, at as u32, hold);
-                    return Err(self.explain(refusal, place, cell as u32));
+                    return Err(self.explain(refusal, place, asked));
                 }
             ));
         }
         // The groups of a cell are numbered from its own number on, or there is one cell.
-        let image = self.writes.make_room(t.layout.group(cell).cell_words as usize);
+        let image = self.writes.make_room(layout.group(cell).cell_words as usize);
         let mut entry = WriteEntry::new(place, cell as u32, Effect::Change, None, hold, image);
         entry.must_exist = must_exist;
+        entry.asked = asked;
         Ok(self.writes.push(entry))
     }
 
-    /// The row was there, and is not, or the other way round: not a state that can commit.
+    /// The row was there, and is not, or the other way round, as far as its cell at `at` says: not a state that can commit.
     #[cold]
-    pub(crate) fn vanished(&mut self, table: TableRef, record: RecordPtr, cell: u32) -> Stop {
+    pub(crate) fn vanished(&mut self, table: TableRef, record: RecordPtr, at: u32) -> Stop {
         // SAFETY: pinned since the record was found.
         let key = unsafe { record.key() };
-        let conflict = Conflict { rule: "row: presence", what: What::Reclaimed };
-        Stop::Abort(self.abort_at(conflict, AbortKind::Conflict, table, key, cell as usize))
+        let what = match table.get().has_been_regrouped(record, at) {
+            true => What::Regrouped,
+            false => What::Reclaimed,
+        };
+        let conflict = Conflict { rule: "row: presence", what };
+        let place = Place { table, record, at };
+        Stop::Abort(self.abort_at(conflict, AbortKind::Conflict, table, key, place.cell()))
     }
 
     /// Whether a row exists: a read of groups of it, whose values are not wanted.
@@ -512,11 +552,12 @@ impl<H: Host> Context<H> {
         &mut self,
         table: TableRef,
         record: RecordPtr,
+        layout: &Layout,
         is_new: bool,
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
         with_protocol!(table.get().protocol, P => {
-            self.is_present_for_update_by::<P>(table, record, is_new, entries)
+            self.is_present_for_update_by::<P>(table, record, layout, is_new, entries)
         })
     }
 
@@ -525,21 +566,24 @@ impl<H: Host> Context<H> {
         &mut self,
         table: TableRef,
         record: RecordPtr,
+        layout: &Layout,
         is_new: bool,
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
         let mut present = None;
         // The groups of a cell are numbered from its own number on, or there is one cell.
-        for (cell, number) in entries.iter_mut().enumerate().take(table.get().layout.cells().len()) {
-            let own = if is_new { None } else { self.writes.find(record, cell as u32) };
+        let asked = |cell: usize| if layout.is_one_cell() { u8::MAX } else { 1 << cell };
+        for (cell, number) in entries.iter_mut().enumerate().take(layout.cells().len()) {
+            let group = layout.group(cell);
+            let own = if is_new { None } else { self.writes.find(record, group.cell_at) };
             let (index, here) = match own {
                 Some(index) => (index, !self.writes.entry(index).leaves_absent()),
-                None => self.add_entry_as_read::<P>(table, record, cell, &mut ())?,
+                None => self.add_entry_as_read::<P>(table, record, group, asked(cell), &mut ())?,
             };
             *number = index as u32;
             if present.is_some_and(|before| before != here) {
                 // Cells of one row come and go together: this is no committed state.
-                return Err(self.vanished(table, record, cell as u32));
+                return Err(self.vanished(table, record, group.cell_at));
             }
             present = Some(here);
         }
@@ -547,8 +591,8 @@ impl<H: Host> Context<H> {
     }
 
     /// A first guess whether a row exists, without reading it: if so it must when it is locked.
-    pub(crate) fn seems_present(&mut self, table: TableRef, record: RecordPtr, cell: usize) -> bool {
-        if let Some(index) = self.writes.find(record, cell as u32) {
+    pub(crate) fn seems_present(&mut self, table: TableRef, record: RecordPtr, at: u32) -> bool {
+        if let Some(index) = self.writes.find(record, at) {
             let entry = self.writes.entry(index);
             return match entry.effect {
                 Effect::Insert | Effect::Change => true,
@@ -558,7 +602,7 @@ impl<H: Host> Context<H> {
         }
         let t = table.get();
         // SAFETY: pinned, and the offset is of this table's layout.
-        let view = unsafe { record.cell(t.layout.cells()[cell], t.aux_words) };
+        let view = unsafe { record.cell(at as usize, t.aux_words) };
         let word = view.word.load();
         word.is_locked() && !word.is_reclaimed() || !word.is_locked() && !word.is_absent()
     }

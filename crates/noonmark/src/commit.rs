@@ -17,7 +17,7 @@
 
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Asker, Context, ReadEntry, Refusal, Stop, ask};
-use crate::group::Size;
+use crate::group::{Groups, Size};
 use crate::index::NodeSeen;
 use crate::kept;
 use crate::lines;
@@ -194,7 +194,7 @@ impl<H: Host> Context<H> {
         let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
         for entry in &self.reads {
             let t = entry.table.get();
-            if t.protocol != protocol || self.writes.find(entry.record, entry.cell).is_some() {
+            if t.protocol != protocol || self.writes.find(entry.record, entry.at).is_some() {
                 continue;
             }
             let place = entry.place();
@@ -217,16 +217,16 @@ impl<H: Host> Context<H> {
     #[cold]
     fn refused(&mut self, entry: &WriteEntry, refusal: Option<Refusal>) -> Abort {
         let place = entry.place();
-        match refusal.map(|refusal| self.explain(refusal, place, entry.cell)) {
+        match refusal.map(|refusal| self.explain(refusal, place, entry.asked)) {
             Some(Stop::Abort(abort)) => abort,
-            // Only its own reclamation takes a record out, and that starts from absence.
-            Some(Stop::LookAgain) | None => self.gone(entry.table, entry.record, entry.cell),
+            // Its own reclamation takes a record out, which starts from absence; or it was split.
+            Some(Stop::LookAgain) | None => self.gone(entry.table, entry.record, entry.at),
         }
     }
 
     #[cold]
-    fn gone(&mut self, table: TableRef, record: RecordPtr, cell: u32) -> Abort {
-        match self.vanished(table, record, cell) {
+    fn gone(&mut self, table: TableRef, record: RecordPtr, at: u32) -> Abort {
+        match self.vanished(table, record, at) {
             Stop::Abort(abort) => abort,
             Stop::LookAgain => Abort::plain(AbortKind::Conflict),
         }
@@ -280,7 +280,7 @@ impl<H: Host> Context<H> {
             let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let own = self.writes.find(entry.record, entry.cell);
+            let own = self.writes.find(entry.record, entry.at);
             let own = own.and_then(|own| self.writes.entry(own).hold().prev);
             let seen = entry.seen;
             self.shared.host.work(Work::Commit);
@@ -297,9 +297,9 @@ impl<H: Host> Context<H> {
     #[cold]
     fn invalid(&mut self, entry: &ReadEntry, refusal: Refusal) -> Abort {
         let place = entry.place();
-        match self.explain(refusal, place, entry.cell) {
+        match self.explain(refusal, place, entry.groups.bits()) {
             Stop::Abort(abort) => abort,
-            Stop::LookAgain => self.gone(entry.table, entry.record, entry.cell),
+            Stop::LookAgain => self.gone(entry.table, entry.record, entry.at),
         }
     }
 
@@ -353,7 +353,7 @@ impl<H: Host> Context<H> {
                 None => now.is_locked() && now.owner() != Some(self.txn),
             };
             if own.is_none() && is_lost {
-                return Err(self.gone(entry.table, entry.record, entry.cell));
+                return Err(self.gone(entry.table, entry.record, entry.at));
             }
             let Some(word) = entry.seen() else { continue };
             let seen = Seen::at(word);
@@ -388,7 +388,7 @@ impl<H: Host> Context<H> {
                             return Err(self.refused(&entry, Some(refusal)));
                         })
                     });
-                    self.note_read(place, entry.cell, seen);
+                    self.note_read(place, Groups::of_bits(entry.asked), seen);
                     seen.word
                 }
             };
@@ -450,6 +450,9 @@ impl<H: Host> Context<H> {
                 self.keep_version(index, time);
             }
             let entry = self.writes.entry(index);
+            if t.split.is_some() {
+                note_written(entry);
+            }
             let next = match entry.effect {
                 Effect::Keep => {
                     P::keep(cell, time);
@@ -498,7 +501,7 @@ impl<H: Host> Context<H> {
         let mut value = std::mem::take(&mut self.value);
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);
-            for (number, group) in entry.table.get().layout.groups().iter().enumerate() {
+            for (number, group) in entry.layout().groups().iter().enumerate() {
                 if group.cell != entry.cell || !self.writes.has_updates_of(index, number) {
                     continue;
                 }
@@ -527,11 +530,27 @@ impl<H: Host> Context<H> {
     }
 }
 
+/// Of a whole record that can be split: which groups are written.
+#[inline(never)]
+fn note_written(entry: &WriteEntry) {
+    let groups = match entry.effect {
+        Effect::Keep => return,
+        Effect::Change => entry.valued(),
+        Effect::Insert | Effect::Delete => u8::MAX,
+    };
+    if entry.table.get().is_whole(entry.at) {
+        // SAFETY: pinned since the record was found, whose table splits.
+        let written = unsafe { entry.record.written() };
+        // Relaxed: advice.
+        written.store(u64::from(groups), Ordering::Relaxed);
+    }
+}
+
 /// Stores the new values of a cell that is locked.
 #[inline(always)]
 fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &Epochs) {
     let entry = writes.entry(index);
-    let layout = &entry.table.get().layout;
+    let layout = entry.layout();
     for group in entry.valued_groups() {
         let group = layout.group(group);
         // SAFETY: pinned since the record was found; the group is of its layout.

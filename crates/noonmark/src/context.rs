@@ -7,12 +7,13 @@
 use crate::abort::{Abort, AbortKind, Cause, Inner};
 use crate::database::Shared;
 use crate::gate::Passed;
-use crate::group::{Row, RowReader};
+use crate::group::{Groups, Row, RowReader};
 use crate::index::{Finger, NodeSeen};
 use crate::lines;
 use crate::node_set::{NodeEntry, NodeSet};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
 use crate::record::{RecordPtr, free_boxed};
+use crate::splitting::Watch;
 use crate::table::TableRef;
 use crate::write_set::WriteSet;
 use noonmark_core::{Access, Age, Host, Limbo, SlotId, Step, Timestamp, TxnId, WaitFor, Work};
@@ -28,7 +29,8 @@ pub(crate) struct ReadEntry {
     pub seen: Seen,
     /// Offset of the version word, in words.
     pub at: u32,
-    pub cell: u32,
+    /// What was read of the cell.
+    pub groups: Groups,
 }
 
 impl ReadEntry {
@@ -108,6 +110,8 @@ pub(crate) struct Context<H: Host> {
     /// Copies of long values of its own that the transaction has read: nobody else knows them, and they are freed when the
     /// row has been decoded, or at the end.
     pub own_copies: Vec<u64>,
+    /// The rows over which it has met conflicts that may be about different groups of them.
+    pub watch: Watch,
     /// Random state, for pauses between attempts.
     pub random: u64,
     pub statistics: SessionStatistics,
@@ -143,6 +147,7 @@ impl<H: Host> Context<H> {
             reclaim: VecDeque::new(),
             queued: 0,
             own_copies: Vec::new(),
+            watch: Watch::default(),
             random,
             statistics: SessionStatistics::default(),
             shared,
@@ -298,28 +303,32 @@ impl<H: Host> Context<H> {
         Asker::new(&self.shared, self.txn, self.order, self.deadline_ns)
     }
 
-    /// A conflict, counted and explained; the record's key and cell say where.
+    /// A conflict, counted and explained; the record's key and cell say where. `groups`: what this transaction wanted of
+    /// the cell, a bit each.
     #[cold]
-    pub(crate) fn explain(&mut self, conflict: Refusal, place: Place, cell: u32) -> Stop {
+    pub(crate) fn explain(&mut self, conflict: Refusal, place: Place, groups: u8) -> Stop {
         let Refusal { conflict, kind } = conflict;
         if conflict.what == What::Reclaimed && kind == AbortKind::Conflict && !self.failed {
             return Stop::LookAgain;
         }
-        let (place, cell) = match conflict.what {
+        let (place, groups) = match conflict.what {
             // Not where it asked for something: where it held what another wanted.
-            What::Wounded { .. } => self.wounded_over().unwrap_or((place, cell)),
-            _ => (place, cell),
+            What::Wounded { .. } => self.wounded_over().unwrap_or((place, groups)),
+            _ => (place, groups),
         };
+        if place.table.get().is_whole(place.at) {
+            self.watch_conflict(place, groups);
+        }
         // SAFETY: the transaction is pinned, and found the record since.
         let key = unsafe { place.record.key() };
-        Stop::Abort(self.abort_at(conflict, kind, place.table, key, cell as usize))
+        Stop::Abort(self.abort_at(conflict, kind, place.table, key, place.cell()))
     }
 
     /// What this transaction holds that another wanted when it wounded it.
-    fn wounded_over(&self) -> Option<(Place, u32)> {
+    fn wounded_over(&self) -> Option<(Place, u8)> {
         let over = self.shared.slots.get(self.slot).wounded_by().1;
-        let written = self.writes.entries().iter().map(|entry| (entry.place(), entry.cell));
-        let read = self.reads.iter().map(|entry| (entry.place(), entry.cell));
+        let written = self.writes.entries().iter().map(|entry| (entry.place(), entry.asked));
+        let read = self.reads.iter().map(|entry| (entry.place(), entry.groups.bits()));
         written.chain(read).find(|(place, _)| place.name() == over)
     }
 
@@ -347,9 +356,9 @@ impl<H: Host> Context<H> {
     }
 
     #[inline(always)]
-    pub(crate) fn note_read(&mut self, place: Place, cell: u32, seen: Seen) {
+    pub(crate) fn note_read(&mut self, place: Place, groups: Groups, seen: Seen) {
         self.read_bound = self.read_bound.max(seen.word.time());
-        self.reads.push(ReadEntry { record: place.record, table: place.table, seen, at: place.at, cell });
+        self.reads.push(ReadEntry { record: place.record, table: place.table, seen, at: place.at, groups });
     }
 
     /// The transaction relies on what a node does not hold.
@@ -447,6 +456,8 @@ impl<H: Host> Context<H> {
         if !self.reclaim.is_empty() || self.shared.has_reclaim() {
             self.reclaim_some();
         }
+        self.split_if_due();
+        self.look_at_splits();
     }
 
     fn release_reads(&mut self) {

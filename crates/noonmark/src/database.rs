@@ -13,7 +13,8 @@ use crate::protocol::{Order, Protocol};
 use crate::range::Ranges;
 use crate::record::{Layout, RecordPtr};
 use crate::session::{Session, nanos};
-use crate::table::{Index, TableCore, TableOptions, TableRef, TypePair};
+use crate::splitting::{LOOK_EVERY_DEFAULT, SPLIT_AFTER_DEFAULT, Splits};
+use crate::table::{Granularity, Index, TableCore, TableOptions, TableRef, TypePair};
 use crate::transaction::{ReadTransaction, Transaction};
 use crate::typed::Table;
 use noonmark_core::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering};
@@ -81,6 +82,12 @@ pub(crate) struct Shared<H: Host> {
     pub planted: Planted,
     /// From this many absent records on, a session tries to advance the epoch for their sake.
     pub reclaim_from: usize,
+    /// So many conflicts over nothing but a row's timestamp split the row.
+    pub split_after: u32,
+    /// Every so many transactions a session looks at a row that is split.
+    pub look_every: u64,
+    /// The rows that are split.
+    pub splits: Splits,
     /// Dropped before the tables: what is freed then may be of a table.
     pub epochs: Epochs,
     /// Absent records that sessions left behind when they ended, or had too many of.
@@ -305,6 +312,9 @@ pub enum SchemaError {
     /// A table whose protocol keeps versions (`fixed`) is in a database with such tables only.
     #[error("table {0:?}: {1} and {2} have no common order, so no database can have tables of both")]
     NoCommonOrder(String, Protocol, Protocol),
+    /// Versions that are kept hang on their timestamps: choose fine or coarse ones, or another protocol.
+    #[error("table {0:?}: the timestamps of {1} cannot split themselves")]
+    NoSplitting(String, Protocol),
     /// A table has at most eight secondary indexes.
     #[error("table {0:?} has eight secondary indexes already")]
     TooManyIndexes(String),
@@ -340,6 +350,8 @@ pub struct Builder<H: Host = Threads> {
     order: Option<Order>,
     planted: Planted,
     reclaim_from: usize,
+    split_after: u32,
+    look_every: u64,
 }
 
 impl<H: Host> Builder<H> {
@@ -366,6 +378,20 @@ impl<H: Host> Builder<H> {
         self
     }
 
+    /// In a table with [splitting](Granularity::Splitting) timestamps, a session splits a row over which it has had so many
+    /// conflicts with transactions that wrote other column groups. At least 1; 8 unless told otherwise.
+    pub fn split_after(mut self, conflicts: u32) -> Self {
+        self.split_after = conflicts.max(1);
+        self
+    }
+
+    /// Every so many transactions a session looks at one of the rows that are split, and makes it whole if nobody has
+    /// written it since it was last looked at. At least 1; 1024 unless told otherwise.
+    pub fn look_at_splits_every(mut self, transactions: u64) -> Self {
+        self.look_every = transactions.max(1);
+        self
+    }
+
     /// How often an attempt that finds another in the midst of its commit looks again before it gives up; the default is
     /// [`BUSY_TURNS_DEFAULT`]. Where threads are many and back off anyway, fewer turns may waste less time.
     pub fn busy_turns_max(mut self, turns: u32) -> Self {
@@ -389,6 +415,8 @@ impl<H: Host> Builder<H> {
             order: self.order,
             planted: self.planted,
             reclaim_from: self.reclaim_from,
+            split_after: self.split_after,
+            look_every: self.look_every,
         }
     }
 
@@ -408,6 +436,9 @@ impl<H: Host> Builder<H> {
                 id: next_id(),
                 planted: self.planted,
                 reclaim_from: self.reclaim_from,
+                split_after: self.split_after,
+                look_every: self.look_every,
+                splits: Splits::default(),
                 host: self.host,
                 busy_turns_max: self.busy_turns_max,
                 slots: Slots::new(slots),
@@ -452,6 +483,8 @@ impl Database {
             order: None,
             planted: Planted::default(),
             reclaim_from: RECLAIM_FROM_DEFAULT,
+            split_after: SPLIT_AFTER_DEFAULT,
+            look_every: LOOK_EVERY_DEFAULT,
         }
     }
 }
@@ -487,7 +520,7 @@ impl<H: Host> Database<H> {
         let info = TableInfo {
             name: name.to_owned(),
             groups: R::names(),
-            coarse: options.granularity == crate::table::Granularity::Coarse,
+            coarse: options.granularity == Granularity::Coarse,
             show_key: show_key::<K>,
         };
         let types = TypePair { key: TypeId::of::<K>(), row: TypeId::of::<R>() };
@@ -502,7 +535,8 @@ impl<H: Host> Database<H> {
         key_bytes: Option<usize>,
         options: &TableOptions,
     ) -> Result<Arc<TableCore>, SchemaError> {
-        let coarse = options.granularity == crate::table::Granularity::Coarse;
+        let coarse = options.granularity == Granularity::Coarse;
+        let splitting = options.granularity == Granularity::Splitting && sizes.len() > 1;
         let name = info.name.clone();
         if !(1..=crate::group::GROUPS_MAX).contains(&sizes.len()) {
             return Err(SchemaError::GroupCount(name, sizes.len()));
@@ -513,6 +547,9 @@ impl<H: Host> Database<H> {
             return Err(SchemaError::Exists(name));
         }
         let protocol = options.protocol;
+        if protocol.keeps_versions() && options.granularity == Granularity::Splitting {
+            return Err(SchemaError::NoSplitting(name, protocol));
+        }
         let fits = |order| match order {
             Order::Momentary => !protocol.keeps_versions(),
             Order::Logical => protocol.keeps_read_times(),
@@ -550,7 +587,13 @@ impl<H: Host> Database<H> {
             shared.waits_both_ways.store(true, Ordering::Relaxed);
         }
         let aux_words = options.protocol.aux_words(shared.slots.count());
-        let mut layout = Layout::new(sizes, coarse, aux_words, key_bytes);
+        let (mut layout, split) = match splitting {
+            true => {
+                let (whole, split) = Layout::new_splitting(sizes, aux_words, key_bytes);
+                (whole, Some(Box::new(split)))
+            }
+            false => (Layout::new(sizes, coarse, aux_words, key_bytes), None),
+        };
         if options.protocol.keeps_versions() {
             layout = layout.keeping_versions(aux_words);
         }
@@ -565,6 +608,7 @@ impl<H: Host> Database<H> {
             sizes,
             index: Index::new(options.index, key_bytes, &layout, options.expected_rows),
             layout,
+            split,
             aux_words,
             secondaries: Default::default(),
             populated: AtomicBool::new(false),
@@ -671,6 +715,11 @@ impl<H: Host> Database<H> {
     /// The conflicts since the database was made.
     pub fn conflicts(&self) -> ConflictReport {
         self.shared.conflicts.report()
+    }
+
+    /// How many rows of tables with [splitting](Granularity::Splitting) timestamps are split, about.
+    pub fn split_rows(&self) -> usize {
+        self.shared.splits.count()
     }
 
     /// The host that it runs on.

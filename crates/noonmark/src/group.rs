@@ -56,6 +56,40 @@ pub(crate) const fn words_of(sizes: &[Size]) -> usize {
 /// The most groups a row can have.
 pub const GROUPS_MAX: usize = 8;
 
+/// Neighbouring groups of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups {
+    first: u16,
+    count: u16,
+}
+
+impl Groups {
+    /// As many as there are sizes.
+    #[inline(always)]
+    pub(crate) fn new(first: usize, sizes: &[Size]) -> Self {
+        Groups { first: first as u16, count: sizes.len() as u16 }
+    }
+
+    /// Those of these numbers.
+    #[inline(always)]
+    pub(crate) fn of(numbers: &std::ops::Range<usize>) -> Self {
+        Groups { first: numbers.start as u16, count: numbers.len() as u16 }
+    }
+
+    /// The fewest that have all these, a bit each, among them.
+    #[cold]
+    pub(crate) fn of_bits(bits: u8) -> Self {
+        let first = bits.trailing_zeros() as u16;
+        let end = (u8::BITS - bits.leading_zeros()) as u16;
+        Groups { first: first.min(end), count: end.saturating_sub(first) }
+    }
+
+    /// A bit for each.
+    pub(crate) fn bits(self) -> u8 {
+        (((1u32 << self.count) - 1) << self.first) as u8
+    }
+}
+
 /// A value that is read and written whole, under one timestamp.
 ///
 /// Structs get this from [`column_group!`](crate::column_group); integers, floats, `bool`, byte

@@ -142,6 +142,7 @@ mod record;
 mod scan;
 mod secondary;
 mod session;
+mod splitting;
 mod table;
 mod timing;
 mod transaction;

@@ -5,14 +5,14 @@
 //! them; the others ask for the protocol cell by cell.
 
 use crate::abort::{Abort, AbortKind};
-use crate::cells::Opened;
+use crate::cells::{Opened, Unread};
 use crate::context::{Context, Stop};
-use crate::group::{GROUPS_MAX, Group, Row, RowReader, RowWriter, Size, words_of};
+use crate::group::{GROUPS_MAX, Group, Groups, Row, RowReader, RowWriter, Size, words_of};
 use crate::index::{Inserted, Lookup, NodeStamp};
 use crate::lines;
 use crate::planted::Bug;
 use crate::protocol::{Rules, with_protocol};
-use crate::record::{RecordPtr, as_bytes_mut};
+use crate::record::{GroupLayout, Layout, RecordPtr, as_bytes_mut};
 use crate::table::{TableCore, TableRef};
 use crate::typed::Target;
 use crate::write_set::{Effect, WriteSet};
@@ -38,7 +38,14 @@ struct Room {
 /// fixed size, and in one cell.
 #[inline(always)]
 pub(crate) fn is_changed_in_place<R: Row>(table: &TableCore) -> bool {
-    !R::SIZES.iter().any(|size| size.is_boxed()) && (R::SIZES.len() == 1 || table.layout.is_one_cell())
+    !R::SIZES.iter().any(|size| size.is_boxed())
+        && (R::SIZES.len() == 1 || table.layout.is_one_cell() && table.split.is_none())
+}
+
+/// What an operation on these groups wants of one of the cells, a bit for each group.
+#[inline(always)]
+fn asked_of(layout: &Layout, cell: usize, groups: &Range<usize>) -> u8 {
+    if layout.is_one_cell() { Groups::of(groups).bits() } else { 1 << cell }
 }
 
 /// Repeats an operation that met a record on its way out of its index.
@@ -277,9 +284,12 @@ impl<H: Host> Context<H> {
         let mut found = self.find(table, key);
         self.with_row(R::SIZES, |context, row| {
             let mut entries = [0; GROUPS_MAX];
+            let mut layout;
             loop {
                 let Some(record) = found else { return Ok(false) };
-                match context.read_groups_to_write(table, record, first, R::SIZES, row, &mut entries) {
+                layout = context.layout_of(table, record);
+                match context.read_groups_to_write(table, record, layout, first, R::SIZES, row, &mut entries)
+                {
                     Ok(true) => break,
                     Ok(false) => return Ok(false),
                     Err(Stop::Abort(abort)) => return Err(abort),
@@ -290,7 +300,7 @@ impl<H: Host> Context<H> {
             change(&mut value);
             let groups = first..first + R::SIZES.len();
             let mut writer =
-                EntryWriter { writes: &mut context.writes, table, entries, groups, too_long: false };
+                EntryWriter { writes: &mut context.writes, layout, entries, groups, too_long: false };
             value.encode_row(&mut writer);
             if writer.too_long {
                 return Err(context.too_long(table, key));
@@ -382,27 +392,29 @@ impl<H: Host> Context<H> {
         replace: bool,
     ) -> Result<bool, Stop> {
         let Room { record, is_new, seen_absent } = self.find_or_create(table, key)?;
-        let t = table.get();
+        let layout = self.layout_of(table, record);
         let mut entries = [0; GROUPS_MAX];
         if replace {
             if seen_absent && self.is_present(table, record, 0, R::SIZES)? {
-                return Err(self.vanished(table, record, 0));
+                return Err(self.vanished(table, record, layout.cells()[0] as u32));
             }
-            for (cell, entry) in entries.iter_mut().enumerate().take(t.layout.cells().len()) {
-                *entry = self.write_entry(table, record, cell, false, false)? as u32;
+            for (cell, entry) in entries.iter_mut().enumerate().take(layout.cells().len()) {
+                let unread = Unread { must_exist: false, late: false };
+                let asked = asked_of(layout, cell, &(0..R::SIZES.len()));
+                *entry = self.write_entry(table, record, layout, cell, asked, unread)? as u32;
             }
-        } else if self.is_present_for_update(table, record, is_new, &mut entries)? {
+        } else if self.is_present_for_update(table, record, layout, is_new, &mut entries)? {
             if seen_absent {
-                return Err(self.vanished(table, record, 0));
+                return Err(self.vanished(table, record, layout.cells()[0] as u32));
             }
-            self.keep_only(record, &entries[..t.layout.cells().len()]);
+            self.keep_only(record, &entries[..layout.cells().len()]);
             return Ok(false);
         }
-        for &index in &entries[..t.layout.cells().len()] {
+        for &index in &entries[..layout.cells().len()] {
             self.writes.entry_mut(index as usize).effect = Effect::Insert;
         }
         let groups = 0..R::SIZES.len();
-        let mut writer = EntryWriter { writes: &mut self.writes, table, entries, groups, too_long: false };
+        let mut writer = EntryWriter { writes: &mut self.writes, layout, entries, groups, too_long: false };
         row.encode_row(&mut writer);
         if writer.too_long {
             return Err(Stop::Abort(self.too_long(table, key)));
@@ -433,12 +445,12 @@ impl<H: Host> Context<H> {
 
     fn try_delete(&mut self, table: TableRef, key: &[u8]) -> Result<bool, Stop> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
-        let t = table.get();
+        let layout = self.layout_of(table, record);
         let mut entries = [0; GROUPS_MAX];
-        if !self.is_present_for_update(table, record, false, &mut entries)? {
+        if !self.is_present_for_update(table, record, layout, false, &mut entries)? {
             return Ok(false);
         }
-        for &index in &entries[..t.layout.cells().len()] {
+        for &index in &entries[..layout.cells().len()] {
             self.writes.entry_mut(index as usize).effect = Effect::Delete;
             self.writes.drop_changes(index as usize);
         }
@@ -467,17 +479,20 @@ impl<H: Host> Context<H> {
     ) -> Result<bool, Stop> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
+        let layout = self.layout_of(table, record);
         let mut entries = [0; GROUPS_MAX];
-        let cells = t.layout.group(groups.start).cell..=t.layout.group(groups.end - 1).cell;
+        let cells = layout.group(groups.start).cell..=layout.group(groups.end - 1).cell;
         for cell in cells.map(|cell| cell as usize) {
-            if !self.seems_present(table, record, cell)
+            if !self.seems_present(table, record, layout.cells()[cell] as u32)
                 && !self.is_present(table, record, groups.start, &t.sizes[groups.clone()])?
             {
                 return Ok(false);
             }
-            entries[cell] = self.write_entry(table, record, cell, true, false)? as u32;
+            let unread = Unread { must_exist: true, late: false };
+            let asked = asked_of(layout, cell, &groups);
+            entries[cell] = self.write_entry(table, record, layout, cell, asked, unread)? as u32;
         }
-        let mut writer = EntryWriter { writes: &mut self.writes, table, entries, groups, too_long: false };
+        let mut writer = EntryWriter { writes: &mut self.writes, layout, entries, groups, too_long: false };
         encode(&mut writer);
         if writer.too_long {
             return Err(Stop::Abort(self.too_long(table, key)));
@@ -509,13 +524,15 @@ impl<H: Host> Context<H> {
     ) -> Result<bool, Stop> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
-        let cell = t.layout.group(group).cell as usize;
-        if !self.seems_present(table, record, cell)
+        let layout = self.layout_of(table, record);
+        let &GroupLayout { cell, cell_at, .. } = layout.group(group);
+        if !self.seems_present(table, record, cell_at)
             && !self.is_present(table, record, group, &t.sizes[group..group + 1])?
         {
             return Ok(false);
         }
-        let index = self.write_entry(table, record, cell, true, true)?;
+        let unread = Unread { must_exist: true, late: true };
+        let index = self.write_entry(table, record, layout, cell as usize, 1 << group, unread)?;
         self.writes.will_change(index);
         let entry = self.writes.entry(index);
         let (knows, was_read) = (entry.knows(group), entry.seen().is_some());
@@ -575,7 +592,8 @@ impl RowWriter for ChangeWriter<'_> {
 /// Receives the groups of a row and puts them into the write set.
 pub(crate) struct EntryWriter<'a> {
     pub writes: &'a mut WriteSet,
-    pub table: TableRef,
+    /// That of the entries.
+    pub layout: &'a Layout,
     /// The entries, by cell.
     pub entries: [u32; GROUPS_MAX],
     /// The groups that are written; indexes count from the first of them.
@@ -593,7 +611,7 @@ impl RowWriter for EntryWriter<'_> {
             self.too_long = true;
             return;
         }
-        let layout = self.table.get().layout.group(group);
+        let layout = self.layout.group(group);
         let entry = self.entries[layout.cell as usize % GROUPS_MAX] as usize;
         // What was only to be validated is written after all.
         self.writes.will_change(entry);

@@ -54,6 +54,10 @@ pub enum Bug {
     SplitNotNoted,
     /// A record leaves its index, and the node does not take over its times.
     TimesNotTakenOver,
+    /// A row is split, and its new timestamps are no later than those who read it.
+    SplitAtOldTime,
+    /// A row is split, and its old timestamp stays.
+    SplitUnmarked,
     /// A record leaves its index, and whoever still has its address is not told.
     ReclaimedUnmarked,
 }

@@ -34,7 +34,7 @@ impl<H: Host> Context<H> {
     pub(crate) fn queue_if_absent(&mut self, table: TableRef, record: RecordPtr) {
         let t = table.get();
         // SAFETY: pinned since it was found or made, or in this session's queue and so not freed.
-        let cell = unsafe { record.cell(t.layout.cells()[0], t.aux_words) };
+        let cell = unsafe { record.cell(t.layout_of(record).cells()[0], t.aux_words) };
         let word = cell.word.load();
         let may_be_absent = word.is_absent() || word.is_locked();
         // SAFETY: as above.
@@ -97,8 +97,21 @@ impl<H: Host> Context<H> {
     }
 
     fn reclaim_one(&mut self, table: TableRef, record: RecordPtr) {
+        self.by_itself(|context, may| {
+            if !may || !context.try_reclaim(table, record) {
+                // SAFETY: the record was in this session's queue, so nobody else frees it.
+                unsafe { record.unmark_queued() };
+                // It is absent but somebody relies on it; or somebody has deleted it after we looked,
+                // and seen the mark.
+                context.queue_if_absent(table, record);
+            }
+        });
+    }
+
+    /// Does the engine's own work as a transaction of its own, for as long as its id stands in the locks. Between transactions
+    /// only. `work` is told whether it may lock anything: not while somebody is at the gate, who must meet nobody.
+    pub(crate) fn by_itself<T>(&mut self, work: impl FnOnce(&mut Self, bool) -> T) -> T {
         let shared = self.shared.clone();
-        // A transaction of its own, for as long as its id stands in the locks.
         self.txn = self.txn.next();
         if shared.has_ages() {
             shared.slots.get(self.slot).set_age(Age::YOUNGEST);
@@ -108,22 +121,17 @@ impl<H: Host> Context<H> {
             shared.ranges.begin(self.slot, self.floor);
         }
         self.start();
-        // Whoever is at the gate must meet nobody: leave it for later.
-        if shared.gate.is_closed() || !self.try_reclaim(table, record) {
-            // SAFETY: the record was in this session's queue, so nobody else frees it.
-            unsafe { record.unmark_queued() };
-            // It is absent but somebody relies on it; or somebody has deleted it after we looked,
-            // and seen the mark.
-            self.queue_if_absent(table, record);
-        }
+        let may = !shared.gate.is_closed();
+        let answer = work(self, may);
         self.stop();
+        answer
     }
 
     fn try_reclaim(&mut self, table: TableRef, record: RecordPtr) -> bool {
         let planted = self.shared.planted;
         let t = table.get();
         let mut holds = [Hold::default(); crate::group::GROUPS_MAX];
-        let cells = t.layout.cells();
+        let cells = t.layout_of(record).cells();
         let mut wts = Timestamp::ZERO;
         let mut rts = Timestamp::ZERO;
         let mut sealed = true;

@@ -29,6 +29,8 @@ use std::mem::size_of;
 use std::ptr::NonNull;
 
 const HEADER_WORDS: usize = 1;
+/// Offset in words of the word that says which groups were written last, of a record that can be split.
+const WRITTEN_AT: usize = HEADER_WORDS;
 /// Of the second header word's low half: the record is in some session's queue for reclamation.
 const QUEUED: u32 = 1 << 31;
 
@@ -69,6 +71,9 @@ pub(crate) struct Layout {
     key_bytes: Option<usize>,
     /// How many words after a cell's version word the [kept versions](crate::kept) of its table lie, if it has them.
     kept: Option<usize>,
+    /// Offsets in words of the cells that a new record has besides and that are no part of it yet: those of its groups, if it
+    /// [can be split](crate::splitting).
+    idle: Vec<usize>,
     /// Offset in words of the first word after the cells.
     end: usize,
 }
@@ -80,9 +85,44 @@ impl Layout {
     /// For one to eight groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell.
     /// `key_bytes`: how long every key is, if they are all of one length.
     pub(crate) fn new(sizes: &[Size], coarse: bool, aux_words: usize, key_bytes: Option<usize>) -> Self {
+        let mut layout = Self::of_cells(sizes, coarse, aux_words, HEADER_WORDS);
+        layout.place_key(key_bytes, HEADER_WORDS);
+        layout
+    }
+
+    /// The two layouts of a table whose records [can be split](crate::splitting), over the same words: whole, with one cell, and
+    /// split, with the version words and `aux_words` of a cell a group behind all values. A word before them says which groups
+    /// were written last.
+    pub(crate) fn new_splitting(
+        sizes: &[Size],
+        aux_words: usize,
+        key_bytes: Option<usize>,
+    ) -> (Layout, Layout) {
+        let mut whole = Self::of_cells(sizes, true, aux_words, WRITTEN_AT + 1);
+        let mut split = whole.clone();
+        split.cells.clear();
+        for (cell, group) in split.groups.iter_mut().enumerate().take(sizes.len()) {
+            split.cells.push(whole.end);
+            group.cell = cell as u32;
+            group.cell_at = whole.end as u32;
+            group.in_cell = 0;
+            group.cell_words = group.words;
+            group.cell_fixed &= 1 << cell;
+            whole.end += 1 + aux_words;
+        }
+        split.end = whole.end;
+        whole.idle.clone_from(&split.cells);
+        whole.place_key(key_bytes, WRITTEN_AT + 1);
+        split.key_at = whole.key_at;
+        split.key_bytes = key_bytes;
+        (whole, split)
+    }
+
+    /// Cells from this word on; the key has no place yet.
+    fn of_cells(sizes: &[Size], coarse: bool, aux_words: usize, from: usize) -> Self {
         let mut groups = Vec::with_capacity(sizes.len());
         let mut cells = Vec::new();
-        let mut end = HEADER_WORDS;
+        let mut end = from;
         for sizes in sizes.chunks(if coarse { sizes.len() } else { 1 }) {
             let words = 1 + aux_words + words_of(sizes);
             if words <= LINE_WORDS && end % LINE_WORDS + words > LINE_WORDS {
@@ -102,14 +142,19 @@ impl Layout {
                 end += size.words();
             }
         }
-        let gap = cells[0] - HEADER_WORDS;
-        let key_at = match key_bytes {
-            Some(bytes) if bytes.div_ceil(8) <= gap => HEADER_WORDS,
-            _ => end,
-        };
         let group_count = groups.len();
         let groups = std::array::from_fn(|index| groups[if index < group_count { index } else { 0 }]);
-        Layout { groups, group_count, cells, key_at, key_bytes, kept: None, end }
+        Layout { groups, group_count, cells, key_at: end, key_bytes: None, kept: None, idle: Vec::new(), end }
+    }
+
+    /// Puts the key into the gap between the words before `from` and the first cell, if it fits, or behind everything.
+    fn place_key(&mut self, key_bytes: Option<usize>, from: usize) {
+        let gap = self.cells[0] - from;
+        self.key_bytes = key_bytes;
+        self.key_at = match key_bytes {
+            Some(bytes) if bytes.div_ceil(8) <= gap => from,
+            _ => self.end,
+        };
     }
 
     /// The same of a table that keeps the versions that are replaced: the last of a cell's `aux_words` leads to them.
@@ -227,6 +272,10 @@ impl RecordPtr {
                     true,
                 )));
             }
+            for cell in &layout.idle {
+                let word = address.as_ptr().add(*cell).cast::<VersionWord>();
+                word.write(VersionWord::new(Word::RECLAIMED));
+            }
         }
         RecordPtr(address)
     }
@@ -314,6 +363,16 @@ impl RecordPtr {
                 aux: std::slice::from_raw_parts(word.add(1).cast::<AtomicU64>(), aux_words),
             }
         }
+    }
+
+    /// The word that says which groups were written last, a bit each.
+    ///
+    /// # Safety
+    /// The record's table splits, and it is not freed while `'a` lasts.
+    #[inline]
+    pub(crate) unsafe fn written<'a>(self) -> &'a AtomicU64 {
+        // SAFETY: promised by the caller; the word comes after the header.
+        unsafe { &*self.0.as_ptr().add(WRITTEN_AT).cast::<AtomicU64>() }
     }
 
     /// So many words from the one at this offset on.

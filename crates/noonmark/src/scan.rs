@@ -87,7 +87,12 @@ impl<H: Host> Context<H> {
                 if let Some(&later) = records.get(number + AHEAD) {
                     prefetch_groups(later, &table.get().layout, &groups);
                 }
-                match self.read_groups(table, record, first, sizes, row) {
+                let mut read = self.read_groups(table, record, first, sizes, row);
+                while matches!(read, Err(Stop::LookAgain)) && table.get().is_still_there(record) {
+                    // It has been given other cells.
+                    read = self.read_groups(table, record, first, sizes, row);
+                }
+                match read {
                     Ok(false) => {}
                     Ok(true) => {
                         // SAFETY: as above.

@@ -29,6 +29,13 @@ pub enum Granularity {
     Fine,
     /// Each row.
     Coarse,
+    /// Each row, until conflicts over it turn out to be between transactions that want different column groups of it: then
+    /// each column group of that row, for as long as it is written. Nobody names a row or a group [Granularity §5].
+    ///
+    /// Made for rows of several column groups of which a few are hot, nobody knows which. A record takes a version word, and the
+    /// protocol's words beside it, more for each group, and one word. With one group it is coarse. Not for protocols
+    /// that keep versions (`fixed`), which is a [`SchemaError`](crate::SchemaError).
+    Splitting,
 }
 
 /// The index of a table.
@@ -229,7 +236,10 @@ pub(crate) struct TableCore {
     pub granularity: Granularity,
     /// Of its column groups.
     pub sizes: &'static [Size],
+    /// Of a record, or, if it [can be split](crate::splitting), of one that is whole, as all are at first.
     pub layout: Layout,
+    /// Of a record that is split, over the same words, if records can be.
+    pub split: Option<Box<Layout>>,
     /// `protocol.aux_words(..)` of this database.
     pub aux_words: usize,
     pub index: Index,
@@ -264,6 +274,56 @@ impl Secondary {
 }
 
 impl TableCore {
+    /// How this record is laid out now: by the time that its caller uses that, it may be split, or whole again. Then
+    /// the cells of this layout are as if the record had left its index, and the caller looks again.
+    ///
+    /// The caller is pinned since it found the record, which is one of this table's.
+    #[inline(always)]
+    pub(crate) fn layout_of(&self, record: RecordPtr) -> &Layout {
+        match &self.split {
+            None => &self.layout,
+            // SAFETY: the caller is pinned, and the cell is one of the table's.
+            Some(split) => match unsafe { record.cell(self.layout.cells()[0], 0) }.word.load() {
+                word if word.is_reclaimed() => split,
+                _ => &self.layout,
+            },
+        }
+    }
+
+    /// The layout that has a cell at this offset.
+    #[inline(always)]
+    pub(crate) fn layout_at(&self, at: u32) -> &Layout {
+        match &self.split {
+            Some(split) if !self.is_whole(at) => split,
+            _ => &self.layout,
+        }
+    }
+
+    /// Whether the record has been split since it had a cell at this offset, or is whole again.
+    ///
+    /// As [`TableCore::layout_of`].
+    #[cold]
+    pub(crate) fn has_been_regrouped(&self, record: RecordPtr, at: u32) -> bool {
+        // SAFETY: the caller is pinned, and the cell is of this table's layouts.
+        let word = unsafe { record.cell(at as usize, 0) }.word.load();
+        word.is_reclaimed() && self.is_still_there(record)
+    }
+
+    /// Of a table that splits: whether the record has cells at all, and so is in its index.
+    ///
+    /// As [`TableCore::layout_of`].
+    #[cold]
+    pub(crate) fn is_still_there(&self, record: RecordPtr) -> bool {
+        // SAFETY: the caller is pinned, and the cell is of this table's layouts.
+        let word = unsafe { record.cell(self.layout_of(record).cells()[0], 0) }.word.load();
+        self.split.is_some() && !word.is_reclaimed()
+    }
+
+    /// Whether the cell at this offset is that of a whole record in a table that splits.
+    pub(crate) fn is_whole(&self, at: u32) -> bool {
+        self.split.is_some() && self.layout.cells()[0] == at as usize
+    }
+
     /// Its secondary indexes.
     #[inline(always)]
     pub(crate) fn secondaries(&self) -> impl Iterator<Item = &Secondary> {
@@ -323,6 +383,16 @@ impl TableRef {
 }
 
 impl Place {
+    /// The number of the cell among those of its record; none of a whole record in a table that splits.
+    #[cold]
+    pub(crate) fn cell(&self) -> usize {
+        let t = self.table.get();
+        if t.is_whole(self.at) {
+            return usize::MAX;
+        }
+        t.layout_at(self.at).cells().iter().position(|at| *at == self.at as usize).unwrap_or(usize::MAX)
+    }
+
     /// The cell's logical line.
     pub(crate) fn line(&self) -> Line {
         // SAFETY: the rule is asked by a transaction that is pinned.

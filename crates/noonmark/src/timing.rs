@@ -134,19 +134,17 @@ impl<H: Host> Context<H> {
     /// Others have left no time. Told of the first cell that was written, or else read.
     fn no_time(&mut self) -> Abort {
         let conflict = Conflict::no_time(RULE, self.shared.ranges.get(self.slot));
-        let written = (!self.writes.is_empty()).then(|| {
-            let entry = self.writes.entry(0);
-            (entry.table, entry.record, entry.cell)
-        });
-        let read = self.reads.first().map(|entry| (entry.table, entry.record, entry.cell));
-        let Some((table, record, cell)) = written.or(read) else {
+        self.watch_all();
+        let written = self.writes.entries().first().map(|entry| entry.place());
+        let read = self.reads.first().map(|entry| entry.place());
+        let Some(place) = written.or(read) else {
             // Only by a late look at a mark of the transaction before: this one has none.
             self.failed = true;
             self.conflicted = true;
             return Abort::plain(AbortKind::Conflict);
         };
         // SAFETY: pinned since the record was found.
-        let key = unsafe { record.key() };
-        self.abort_at(conflict, AbortKind::Conflict, table, key, cell as usize)
+        let key = unsafe { place.record.key() };
+        self.abort_at(conflict, AbortKind::Conflict, place.table, key, place.cell())
     }
 }

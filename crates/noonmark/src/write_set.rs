@@ -6,7 +6,7 @@
 
 use crate::group::Size;
 use crate::protocol::{Hold, Place};
-use crate::record::{GroupLayout, RecordPtr, as_bytes, as_bytes_mut};
+use crate::record::{GroupLayout, Layout, RecordPtr, as_bytes, as_bytes_mut};
 use crate::table::TableRef;
 use crate::update::{Apply, Closures};
 use noonmark_core::{MaybeWord, Word};
@@ -58,6 +58,8 @@ pub(crate) struct WriteEntry {
     pub must_exist: bool,
     /// See [`Hold`].
     intent: bool,
+    /// The groups that operations were about, a bit each: what a conflict is told to be over.
+    pub asked: u8,
 }
 
 const _: () = assert!(size_of::<WriteEntry>() == 64);
@@ -67,6 +69,12 @@ impl WriteEntry {
     #[inline(always)]
     pub(crate) fn place(&self) -> Place {
         Place { table: self.table, record: self.record, at: self.at }
+    }
+
+    /// The layout that its cell is of.
+    #[inline(always)]
+    pub(crate) fn layout<'a>(&self) -> &'a Layout {
+        self.table.get().layout_at(self.at)
     }
 
     /// An entry with no changes yet, whose image begins at `image` in the arena.
@@ -94,6 +102,7 @@ impl WriteEntry {
             effect,
             must_exist: false,
             intent: hold.intent,
+            asked: 0,
         }
     }
 
@@ -146,7 +155,12 @@ impl WriteEntry {
         self.known & 1 << group != 0
     }
 
-    /// The groups that it has new values for.
+    /// The groups that it has new values for, a bit each.
+    pub(crate) fn valued(&self) -> u8 {
+        self.valued
+    }
+
+    /// The same by their numbers.
     #[inline(always)]
     pub(crate) fn valued_groups(&self) -> impl Iterator<Item = usize> + use<> {
         let mut left = u32::from(self.valued);
@@ -216,8 +230,8 @@ fn wide_word(record: RecordPtr) -> usize {
 }
 
 /// Where the search for a cell begins, in a hash table of so many places less one.
-fn home(record: RecordPtr, cell: u32, mask: usize) -> usize {
-    ((hash(record) >> 32) as usize + cell as usize) & mask
+fn home(record: RecordPtr, at: u32, mask: usize) -> usize {
+    ((hash(record) >> 32) as usize + at as usize) & mask
 }
 
 /// The bits of neighbouring groups, as many as there are sizes.
@@ -271,31 +285,31 @@ impl WriteSet {
         &mut self.entries[index]
     }
 
-    /// The entry of a cell.
+    /// The entry of the cell of a record at this offset.
     #[inline(always)]
-    pub(crate) fn find(&mut self, record: RecordPtr, cell: u32) -> Option<usize> {
-        if self.mask & bit(record) == 0 { None } else { self.find_slow(record, cell) }
+    pub(crate) fn find(&mut self, record: RecordPtr, at: u32) -> Option<usize> {
+        if self.mask & bit(record) == 0 { None } else { self.find_slow(record, at) }
     }
 
     #[inline(never)]
-    fn find_slow(&mut self, record: RecordPtr, cell: u32) -> Option<usize> {
+    fn find_slow(&mut self, record: RecordPtr, at: u32) -> Option<usize> {
         if self.wide_mask[wide_word(record)] & bit(record) == 0 {
             return None;
         }
         if self.entries.len() < HASHED_FROM {
-            return self.entries.iter().position(|e| e.record == record && e.cell == cell);
+            return self.entries.iter().position(|e| e.record == record && e.at == at);
         }
         if self.hashed_entries < self.entries.len() {
             self.hash_entries();
         }
         let mask = self.hashed.len() - 1;
-        let mut place = home(record, cell, mask);
+        let mut place = home(record, at, mask);
         loop {
             match self.hashed[place] {
                 0 => return None,
                 index => {
                     let entry = &self.entries[index as usize - 1];
-                    if entry.record == record && entry.cell == cell {
+                    if entry.record == record && entry.at == at {
                         return Some(index as usize - 1);
                     }
                 }
@@ -358,7 +372,7 @@ impl WriteSet {
     fn put_hashed(&mut self, index: usize) {
         let entry = &self.entries[index];
         let mask = self.hashed.len() - 1;
-        let mut place = home(entry.record, entry.cell, mask);
+        let mut place = home(entry.record, entry.at, mask);
         while self.hashed[place] != 0 {
             place = (place + 1) & mask;
         }
@@ -402,6 +416,7 @@ impl WriteSet {
     ) -> usize {
         let entry = &mut self.entries[index];
         let groups = group_bits(first, sizes);
+        entry.asked |= groups;
         entry.known |= groups;
         entry.valued |= if sizes.len() == 1 { groups } else { 0 };
         let from = entry.image as usize + at;

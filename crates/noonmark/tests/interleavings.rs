@@ -26,7 +26,11 @@ fn run(
     schedule: &[u8],
     bug: Option<Bug>,
 ) -> (Model, Vec<Txn>, Model) {
-    let mut builder = Database::builder().max_sessions(programs.len() + 1).host(Alone::default());
+    let mut builder = Database::builder()
+        .split_after(1)
+        .look_at_splits_every(3)
+        .max_sessions(programs.len() + 1)
+        .host(Alone::default());
     if let Some(bug) = bug {
         builder = builder.plant(bug);
     }
@@ -56,8 +60,12 @@ fn setups(protocols: &[Protocol]) -> Vec<Setup> {
     for (index, granularity) in [
         (IndexKind::Ordered, Granularity::Fine),
         (IndexKind::Ordered, Granularity::Coarse),
+        (IndexKind::Hash, Granularity::Splitting),
         (IndexKind::Hash, Granularity::Fine),
     ] {
+        if granularity == Granularity::Splitting && protocols.iter().any(|p| p.keeps_versions()) {
+            continue;
+        }
         for bumps in [0, 2] {
             setups.push(Setup { index, granularity, bumps, ..Setup::of(protocols) });
         }

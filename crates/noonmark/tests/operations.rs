@@ -29,7 +29,10 @@ type Accounts = Table<u64, (Name, Balance)>;
 fn everywhere(check: impl Fn(&Database, TableOptions)) {
     for &protocol in Protocol::ALL {
         for index in [IndexKind::Hash, IndexKind::Ordered] {
-            for granularity in [Granularity::Fine, Granularity::Coarse] {
+            for granularity in [Granularity::Fine, Granularity::Coarse, Granularity::Splitting] {
+                if granularity == Granularity::Splitting && protocol.keeps_versions() {
+                    continue;
+                }
                 let options = TableOptions::new().protocol(protocol).index(index).granularity(granularity);
                 check(&Database::in_memory(), options);
             }

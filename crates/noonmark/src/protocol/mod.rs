@@ -290,7 +290,9 @@ pub(crate) enum What {
     NodeChanged,
     /// The table has been given an index since the transaction began to change a row of it.
     IndexMade,
-    /// The record has left its index: look the key up again. Never shown.
+    /// The row's timestamps have been split, or put together.
+    Regrouped,
+    /// The record has left its index, or been given other cells: look the key up again. Never shown while executing.
     Reclaimed,
 }
 

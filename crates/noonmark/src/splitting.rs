@@ -1,0 +1,298 @@
+//! Timestamps that split themselves: what [Granularity §5] leaves as future work.
+//!
+//! In a [splitting](crate::Granularity::Splitting) table a record begins *whole*: one cell, whose version word guards all its
+//! groups. When transactions that want different groups of it keep aborting each other, it is *split*: from then on each
+//! group has the version word that lies ready for it behind the values. When it has not been written for a while, it is
+//! made whole again.
+//!
+//! # How conflicts are told apart
+//!
+//! Whoever writes a whole record leaves behind which groups he wrote ([`RecordPtr::written`](crate::record::RecordPtr::written)),
+//! and whoever meets a conflict over it knows which groups he wanted. If the two have none in common, the conflict was over
+//! nothing but the shared timestamp. (If the other has not installed yet, what is there is the writes before his: over
+//! many conflicts it comes to the same, and nothing but speed hangs on it.) A session counts both kinds, for the rows over
+//! which it has aborted lately, and splits a row once enough of the conflicts were of that kind, and at least half.
+//!
+//! # Why it is serializable
+//!
+//! To split a record, or to make it whole, is a transaction that reads the row and writes it back as it is. It locks the cells
+//! that there are, as any writer under their protocol; it commits later than all versions and all reads of them; and it
+//! gives the cells that there will be that commit time, and those that there were the word
+//! [`RECLAIMED`](noonmark_core::Word::RECLAIMED), as if the record had left its index. So whoever has read the
+//! record through a cell that is no more fails to validate it, whoever would lock such a cell cannot, and whoever
+//! comes to one while executing looks the record up again and finds the other layout
+//! ([`TableCore::layout_of`](crate::table::TableCore::layout_of)). No rule of any protocol knows of it.
+//!
+//! The cells that there will be are published first: for a moment both layouts have theirs, those that there were locked.
+//! Nobody is told of a cell to come by `layout_of` before its version is there, and who comes to it on an older
+//! knowledge, from the last time that the record was so, finds either nothing or that version.
+//!
+//! A cell's versions stay in the order of time through all this, as each change of layout is later than the last of
+//! both: two equal words are the same version, as ever.
+//!
+//! It waits for nobody: if somebody holds something of the row, as those do often for whom a transaction has just aborted,
+//! it is tried again after the session's next transaction, and so on.
+//!
+//! # What it does not do
+//!
+//! It does not split a group: columns that are written apart must be declared as groups to be told apart, which costs a
+//! whole record nothing. It keeps a record split as long as any group of it is written, also if nobody wants the others
+//! any more. Tables whose protocol keeps versions have no splitting, as those hang on cells.
+
+use crate::context::Context;
+use crate::index::Lookup;
+use crate::planted::Bug;
+use crate::protocol::{Hold, Place, Rules, with_protocol};
+use crate::record::{Layout, RecordPtr};
+use crate::table::TableRef;
+use noonmark_core::sync::{AtomicUsize, Mutex, Ordering};
+use noonmark_core::{Access, Host, Step, Timestamp, Word};
+use std::collections::VecDeque;
+
+/// So many conflicts over nothing but the timestamp split a row, unless the builder says otherwise.
+pub(crate) const SPLIT_AFTER_DEFAULT: u32 = 8;
+/// Every so many transactions a session looks at a row that is split, unless the builder says otherwise.
+pub(crate) const LOOK_EVERY_DEFAULT: u64 = 1024;
+/// A session tries to split a row after so many transactions in turn, while others hold it.
+const TRIES_MAX: u32 = 64;
+/// A session counts the conflicts of at most so many rows at a time.
+const WATCHED_MAX: usize = 16;
+
+/// The rows over which a session has met conflicts.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    rows: Vec<Watched>,
+    /// A row that is to be split.
+    due: Option<Due>,
+}
+
+#[derive(Debug)]
+struct Due {
+    table: TableRef,
+    key: Vec<u8>,
+    /// How often that has been tried.
+    tries: u32,
+}
+
+#[derive(Debug)]
+struct Watched {
+    table: TableRef,
+    key: Vec<u8>,
+    /// Conflicts with those who wrote other groups only.
+    false_conflicts: u32,
+    conflicts: u32,
+}
+
+impl Watch {
+    fn count(&mut self, table: TableRef, key: &[u8], is_false: bool, split_after: u32) {
+        let known = self.rows.iter().position(|row| row.table == table && row.key == key);
+        let index = known.unwrap_or_else(|| {
+            let row = Watched { table, key: key.to_vec(), false_conflicts: 0, conflicts: 0 };
+            if self.rows.len() < WATCHED_MAX {
+                self.rows.push(row);
+                return self.rows.len() - 1;
+            }
+            let least = (0..WATCHED_MAX).min_by_key(|index| self.rows[*index].conflicts).unwrap_or(0);
+            self.rows[least] = row;
+            least
+        });
+        let row = &mut self.rows[index];
+        row.conflicts += 1;
+        row.false_conflicts += u32::from(is_false);
+        if row.false_conflicts >= split_after && row.false_conflicts * 2 >= row.conflicts {
+            let Watched { table, key, .. } = self.rows.swap_remove(index);
+            // If there is one already, this one's turn comes by its next conflicts.
+            self.due.get_or_insert(Due { table, key, tries: 0 });
+        } else if row.conflicts >= split_after.saturating_mul(4) {
+            // What is long past counts less.
+            row.conflicts /= 2;
+            row.false_conflicts /= 2;
+        }
+    }
+}
+
+/// The rows of a database that are split.
+#[derive(Default)]
+pub(crate) struct Splits {
+    rows: Mutex<VecDeque<SplitRow>>,
+    count: AtomicUsize,
+}
+
+struct SplitRow {
+    table: TableRef,
+    key: Vec<u8>,
+    /// When its groups were last written, when it was last looked at.
+    written: u64,
+}
+
+impl Splits {
+    /// Whether there are any. A hint.
+    #[inline(always)]
+    pub(crate) fn any(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// How many there are, about.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        // Relaxed: a hint.
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut VecDeque<SplitRow>) -> T) -> T {
+        let mut rows = self.rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let answer = change(&mut rows);
+        self.count.store(rows.len(), Ordering::Relaxed);
+        answer
+    }
+}
+
+impl<H: Host> Context<H> {
+    /// There was a conflict over a whole record that can be split, of which this transaction wanted these groups.
+    pub(crate) fn watch_conflict(&mut self, place: Place, groups: u8) {
+        // SAFETY: the transaction is pinned, and found the record since; its table splits.
+        let (written, key) = unsafe { (place.record.written(), place.record.key()) };
+        // Relaxed: advice.
+        let written = written.load(Ordering::Relaxed) as u8;
+        if written != 0 {
+            let is_false = written & groups == 0;
+            self.watch.count(place.table, key, is_false, self.shared.split_after);
+        }
+    }
+
+    /// Others leave no commit time, and it cannot be said over what: over any of the whole records that this transaction
+    /// wanted something of.
+    #[cold]
+    pub(crate) fn watch_all(&mut self) {
+        let written = self.writes.entries().iter().map(|entry| (entry.place(), entry.asked));
+        let read = self.reads.iter().map(|entry| (entry.place(), entry.groups.bits()));
+        let whole = |(place, _): &(Place, u8)| place.table.get().is_whole(place.at);
+        let wanted: Vec<_> = written.chain(read).filter(whole).collect();
+        for (place, groups) in wanted {
+            self.watch_conflict(place, groups);
+        }
+    }
+
+    /// Splits the row that is to be. Between transactions only.
+    #[inline(always)]
+    pub(crate) fn split_if_due(&mut self) {
+        if self.watch.due.is_some() {
+            self.split_due();
+        }
+    }
+
+    #[cold]
+    fn split_due(&mut self) {
+        let Some(Due { table, key, tries }) = self.watch.due.take() else { return };
+        let is_split = self.by_itself(|context, may| match table.get().index.get(&key) {
+            Lookup::Found(record) if may => context.try_regroup(table, record, true),
+            _ => false,
+        });
+        if is_split {
+            self.shared.splits.change(|rows| rows.push_back(SplitRow { table, key, written: 0 }));
+        } else if tries < TRIES_MAX {
+            self.watch.due = Some(Due { table, key, tries: tries + 1 });
+        }
+    }
+
+    /// Looks at one of the rows that are split, every so many transactions: if it has not been written since the last look,
+    /// it is made whole. Between transactions only.
+    #[inline(always)]
+    pub(crate) fn look_at_splits(&mut self) {
+        if self.shared.splits.any() && self.txn.sequence().is_multiple_of(self.shared.look_every) {
+            self.look_at_split();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_at_split(&mut self) {
+        let Some(mut row) = self.shared.splits.change(VecDeque::pop_front) else { return };
+        let table = row.table;
+        let stays = self.by_itself(|context, may| {
+            let Lookup::Found(record) = table.get().index.get(&row.key) else { return false };
+            let layout = context.layout_of(table, record);
+            if layout.is_one_cell() {
+                // Another record, under the same key, or one that is just being split.
+                return false;
+            }
+            let before = std::mem::replace(&mut row.written, last_written(table, record, layout));
+            before != row.written || !may || !context.try_regroup(table, record, false)
+        });
+        if stays {
+            self.shared.splits.change(|rows| rows.push_back(row));
+        }
+    }
+
+    /// Splits a whole record, or makes a split one whole, if nobody holds anything of it. See the module.
+    fn try_regroup(&mut self, table: TableRef, record: RecordPtr, split: bool) -> bool {
+        let planted = self.shared.planted;
+        let t = table.get();
+        let Some(of_split) = &t.split else { return false };
+        let (from, to): (&Layout, &Layout) =
+            if split { (&t.layout, of_split) } else { (of_split, &t.layout) };
+        let mut holds = [Hold::default(); crate::group::GROUPS_MAX];
+        let (mut bound, mut written) = (Timestamp::ZERO, Timestamp::ZERO);
+        let mut sealed = true;
+        for (at, hold) in from.cells().iter().zip(&mut holds) {
+            let place = Place { table, record, at: *at as u32 };
+            // SAFETY: pinned since the record was found; the offset is of this table's layouts.
+            let cell = unsafe { record.cell(*at, t.aux_words) };
+            let word = cell.word.load();
+            let me = self.asker().me(place);
+            sealed = !word.is_locked()
+                && !word.is_absent()
+                && with_protocol!(t.protocol, P => {
+                    matches!(P::seal(me, cell, Some(word), hold), Step::Ready(()))
+                        && P::reclaim_bound(me, cell, word).is_some_and(|read| {
+                            bound = bound.max(read.next()).max(P::write_bound(cell, word));
+                            true
+                        })
+                });
+            if !sealed {
+                break;
+            }
+            written = written.max(word.time());
+        }
+        if !sealed || bound == Timestamp::MAX {
+            for (at, hold) in from.cells().iter().zip(holds) {
+                self.release_hold(table, record, *at as u32, hold);
+            }
+            return false;
+        }
+        if planted.is(Bug::SplitAtOldTime) {
+            bound = written;
+        }
+        self.shared.slots.get(self.slot).remember_commit(bound, self.txn.sequence());
+        for at in to.cells() {
+            // SAFETY: as above.
+            let cell = unsafe { record.cell(*at, t.aux_words) };
+            let place = Place { table, record, at: *at as u32 };
+            self.shared.host.touch(|| place.line(), Access::Write);
+            // Nobody can have locked it, or wait for it, as it was nobody's. What others keep beside it, an intent that they
+            // have found out to be in vain, they take away themselves.
+            cell.word.unlock_unwatched(Word::version(bound, self.slot, false));
+        }
+        for (at, hold) in from.cells().iter().zip(holds) {
+            // SAFETY: as above.
+            let cell = unsafe { record.cell(*at, t.aux_words) };
+            let me = self.asker().me(Place { table, record, at: *at as u32 });
+            let last = match planted.is(Bug::SplitUnmarked) {
+                true => hold.prev.unwrap_or(Word::RECLAIMED),
+                false => Word::RECLAIMED,
+            };
+            with_protocol!(t.protocol, P => P::publish(me, cell, last));
+        }
+        true
+    }
+}
+
+/// When the groups of a split record were last written, added up: while one is being written, like no time before.
+fn last_written(table: TableRef, record: RecordPtr, layout: &Layout) -> u64 {
+    let time = |at: &usize| {
+        // SAFETY: the caller is pinned since the record was found; the offset is of its table's layouts.
+        let word = unsafe { record.cell(*at, table.get().aux_words) }.word.load();
+        if word.is_locked() { u64::MAX } else { word.time().ticks() }
+    };
+    layout.cells().iter().map(time).fold(0, u64::wrapping_add)
+}
