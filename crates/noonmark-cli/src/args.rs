@@ -84,8 +84,21 @@ pub enum Groups {
     Coarse,
     /// A timestamp per column group
     Fine,
-    /// Each in a run of its own
+    /// One timestamp per row, which splits itself where conflicts ask for it
+    Splitting,
+    /// Coarse and fine, each in a run of its own
     Both,
+}
+
+impl Groups {
+    /// What reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Groups::Coarse => "coarse",
+            Groups::Fine | Groups::Both => "fine",
+            Groups::Splitting => "splitting",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

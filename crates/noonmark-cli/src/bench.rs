@@ -295,7 +295,7 @@ mod tests {
             (0..2).for_each(|i| tell(Phase::Loading { done: i * 50, total: 100 }, 0));
             (0..steps).for_each(|i| tell(Phase::Running, i));
             let mut report = report(spec, per_s);
-            report.groups = if spec.groups == crate::args::Groups::Coarse { "coarse" } else { "fine" }.into();
+            report.groups = spec.groups.name().into();
             report.aborts = [("occ: validate".into(), report.committed / 20)].into();
             Ok(report)
         };

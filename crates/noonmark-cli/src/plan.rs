@@ -83,7 +83,7 @@ impl Contestant for RunSpec {
         let rivals = || contest.iter().filter(|other| !other.is_baseline());
         let mut words = vec![self.protocol.as_str()];
         if rivals().any(|other| other.groups != self.groups) {
-            words.push(if self.groups == Groups::Coarse { "coarse" } else { "fine" });
+            words.push(self.groups.name());
         }
         if rivals().any(|other| other.updates != self.updates) {
             words.push(if self.updates == Updates::CommitTime { "commit-time" } else { "plain" });
@@ -164,6 +164,7 @@ pub fn contestants(work: &RunSpec, args: &Bench, runs: &mut Vec<RunSpec>) -> Res
     let groups: &[Groups] = match args.groups {
         Some(Groups::Coarse) => &[Groups::Coarse],
         Some(Groups::Fine) | None => &[Groups::Fine],
+        Some(Groups::Splitting) => &[Groups::Splitting],
         Some(Groups::Both) => &[Groups::Coarse, Groups::Fine],
     };
     let updates = if args.updates.is_empty() { &[Updates::Plain][..] } else { &args.updates };

@@ -50,6 +50,7 @@ fn translated(run: &RunSpec) -> Result<Spec, Failure> {
         warm_up_s: run.warm_up_s,
         groups: match run.groups {
             Groups::Coarse => Granularity::Coarse,
+            Groups::Splitting => Granularity::Splitting,
             Groups::Fine | Groups::Both => Granularity::Fine,
         },
         index: run.index.map(|index| match index {

@@ -18,7 +18,9 @@
 //!                  mark_waiters│  │
 //!                             ▼  │
 //!                    held by t, waiters: unlock answers that somebody must be woken
-//! absent v ──try_lock──▶ held by t ──unlock(RECLAIMED)──▶ never changes again
+//! absent v ──try_lock──▶ held by t ──unlock(RECLAIMED)──▶ of no use any more
+//!                             ▲                                 │
+//!                             └────────────try_revive───────────┘   (where a record gets its cells back)
 //! ```
 //!
 //! A committed version's time only ever grows, so two versions of one group that are equal as words
@@ -221,6 +223,15 @@ impl VersionWord {
             .compare_exchange(seen.0, Word::held(by).0, Ordering::SeqCst, Ordering::Acquire)
             .map(|_| ())
             .map_err(Word)
+    }
+
+    /// Takes the write lock of a word that is [`Word::RECLAIMED`]; false if it is not. Whoever does lets it go as a version
+    /// later than all before, or as it was.
+    ///
+    /// *Sequentially consistent*, as [`VersionWord::try_lock`].
+    pub fn try_revive(&self, by: TxnId) -> bool {
+        let held = Word::held(by).0;
+        self.0.compare_exchange(Word::RECLAIMED.0, held, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     /// Orders the lock before the value that is about to be installed, for readers that copy the

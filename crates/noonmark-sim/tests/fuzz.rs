@@ -63,7 +63,7 @@ fn planted_bugs_are_found() {
         // Rare: two must scan and insert, and the first must split the leaf that both rely on.
         let shape = |case: Case| match bug {
             Bug::SplitNotNoted => case.growing(),
-            Bug::SplitAtOldTime | Bug::SplitUnmarked => splitting(case),
+            Bug::SplitAtOldTime | Bug::MadeWholeUnsealed => splitting(case),
             _ => case,
         };
         let fails = |case: &Case| {
@@ -125,8 +125,8 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::SplitNotNoted, &with_leaves, 5_000);
     try_to_find(Bug::TimesNotTakenOver, &[TicToc], 2_500);
     try_to_find(Bug::ReclaimedUnmarked, Protocol::ALL, 400);
-    try_to_find(Bug::SplitUnmarked, &[Occ], 400);
-    try_to_find(Bug::SplitUnmarked, &[Dynamic], 400);
+    try_to_find(Bug::MadeWholeUnsealed, &[Occ], 400);
+    try_to_find(Bug::MadeWholeUnsealed, &locking, 400);
     try_to_find(Bug::SplitAtOldTime, &[TicToc], 2_500);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }

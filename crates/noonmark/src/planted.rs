@@ -54,10 +54,10 @@ pub enum Bug {
     SplitNotNoted,
     /// A record leaves its index, and the node does not take over its times.
     TimesNotTakenOver,
-    /// A row is split, and its new timestamps are no later than those who read it.
+    /// A row is split, or made whole, and its new timestamps are no later than those who have read it.
     SplitAtOldTime,
-    /// A row is split, and its old timestamp stays.
-    SplitUnmarked,
+    /// A split row is made whole, whoever has locked a part of it.
+    MadeWholeUnsealed,
     /// A record leaves its index, and whoever still has its address is not told.
     ReclaimedUnmarked,
 }

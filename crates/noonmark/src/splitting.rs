@@ -23,9 +23,11 @@
 //! comes to one while executing looks the record up again and finds the other layout
 //! ([`TableCore::layout_of`](crate::table::TableCore::layout_of)). No rule of any protocol knows of it.
 //!
-//! The cells that there will be are published first: for a moment both layouts have theirs, those that there were locked.
-//! Nobody is told of a cell to come by `layout_of` before its version is there, and who comes to it on an older
-//! knowledge, from the last time that the record was so, finds either nothing or that version.
+//! Who changes the layout holds the word of the whole cell from before the first step until after the last: a version that he
+//! locks, to split; [`RECLAIMED`](noonmark_core::Word::RECLAIMED), to make it whole. So there is one at a time, and
+//! nobody's cells are taken from him before he is done. (`noonmark fuzz` found out, with two at once.) For as long as that word is
+//! locked, whoever looks a record up finds it whole, and locked. Who comes to a cell on an older knowledge, from the last
+//! time that the record was so, finds it of no use, locked, or of the version that it has now.
 //!
 //! A cell's versions stay in the order of time through all this, as each change of layout is later than the last of
 //! both: two equal words are the same version, as ever.
@@ -40,13 +42,14 @@
 //! any more. Tables whose protocol keeps versions have no splitting, as those hang on cells.
 
 use crate::context::Context;
+use crate::group::GROUPS_MAX;
 use crate::index::Lookup;
 use crate::planted::Bug;
 use crate::protocol::{Hold, Place, Rules, with_protocol};
 use crate::record::{Layout, RecordPtr};
 use crate::table::TableRef;
 use noonmark_core::sync::{AtomicUsize, Mutex, Ordering};
-use noonmark_core::{Access, Host, Step, Timestamp, Word};
+use noonmark_core::{Access, Host, Step, Timestamp, WaitFor, Word};
 use std::collections::VecDeque;
 
 /// So many conflicts over nothing but the timestamp split a row, unless the builder says otherwise.
@@ -185,7 +188,7 @@ impl<H: Host> Context<H> {
     fn split_due(&mut self) {
         let Some(Due { table, key, tries }) = self.watch.due.take() else { return };
         let is_split = self.by_itself(|context, may| match table.get().index.get(&key) {
-            Lookup::Found(record) if may => context.try_regroup(table, record, true),
+            Lookup::Found(record) if may => context.try_split(table, record),
             _ => false,
         });
         if is_split {
@@ -217,24 +220,67 @@ impl<H: Host> Context<H> {
                 return false;
             }
             let before = std::mem::replace(&mut row.written, last_written(table, record, layout));
-            before != row.written || !may || !context.try_regroup(table, record, false)
+            before != row.written || !may || !context.try_make_whole(table, record)
         });
         if stays {
             self.shared.splits.change(|rows| rows.push_back(row));
         }
     }
 
-    /// Splits a whole record, or makes a split one whole, if nobody holds anything of it. See the module.
-    fn try_regroup(&mut self, table: TableRef, record: RecordPtr, split: bool) -> bool {
-        let planted = self.shared.planted;
+    /// Splits a whole record, if nobody holds anything of it. See the module.
+    fn try_split(&mut self, table: TableRef, record: RecordPtr) -> bool {
         let t = table.get();
-        let Some(of_split) = &t.split else { return false };
-        let (from, to): (&Layout, &Layout) =
-            if split { (&t.layout, of_split) } else { (of_split, &t.layout) };
-        let mut holds = [Hold::default(); crate::group::GROUPS_MAX];
+        let Some(split) = &t.split else { return false };
+        let mut holds = [Hold::default()];
+        let Some(time) = self.seal_all(table, record, &t.layout, &mut holds) else { return false };
+        for at in split.cells() {
+            self.let_go(table, record, *at, Word::version(time, self.slot, false));
+        }
+        self.retire_cell(table, record, t.layout.cells()[0]);
+        true
+    }
+
+    /// Makes a split record whole, if nobody holds anything of it. See the module.
+    fn try_make_whole(&mut self, table: TableRef, record: RecordPtr) -> bool {
+        let t = table.get();
+        let Some(split) = &t.split else { return false };
+        let whole = t.layout.cells()[0];
+        // SAFETY: pinned since the record was found; the offset is of this table's layouts.
+        let cell = unsafe { record.cell(whole, t.aux_words) };
+        let place = Place { table, record, at: whole as u32 };
+        self.shared.host.touch(|| place.line(), Access::ReadModifyWrite);
+        if !cell.word.try_revive(self.txn) {
+            return false;
+        }
+        let mut holds = [Hold::default(); GROUPS_MAX];
+        let sealed = match self.shared.planted.is(Bug::MadeWholeUnsealed) {
+            true => Some(Timestamp::new(last_written(table, record, split))),
+            false => self.seal_all(table, record, split, &mut holds),
+        };
+        let Some(time) = sealed else {
+            self.let_go(table, record, whole, Word::RECLAIMED);
+            return false;
+        };
+        for at in split.cells() {
+            self.retire_cell(table, record, *at);
+        }
+        self.let_go(table, record, whole, Word::version(time, self.slot, false));
+        true
+    }
+
+    /// Locks the cells of a record that is there, which are these: the time of what this transaction makes of them. `None`, and
+    /// nothing is locked: somebody holds something.
+    fn seal_all(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        layout: &Layout,
+        holds: &mut [Hold],
+    ) -> Option<Timestamp> {
+        let t = table.get();
         let (mut bound, mut written) = (Timestamp::ZERO, Timestamp::ZERO);
         let mut sealed = true;
-        for (at, hold) in from.cells().iter().zip(&mut holds) {
+        for (at, hold) in layout.cells().iter().zip(&mut *holds) {
             let place = Place { table, record, at: *at as u32 };
             // SAFETY: pinned since the record was found; the offset is of this table's layouts.
             let cell = unsafe { record.cell(*at, t.aux_words) };
@@ -255,35 +301,37 @@ impl<H: Host> Context<H> {
             written = written.max(word.time());
         }
         if !sealed || bound == Timestamp::MAX {
-            for (at, hold) in from.cells().iter().zip(holds) {
-                self.release_hold(table, record, *at as u32, hold);
+            for (at, hold) in layout.cells().iter().zip(holds) {
+                self.release_hold(table, record, *at as u32, *hold);
             }
-            return false;
+            return None;
         }
-        if planted.is(Bug::SplitAtOldTime) {
+        if self.shared.planted.is(Bug::SplitAtOldTime) {
             bound = written;
         }
         self.shared.slots.get(self.slot).remember_commit(bound, self.txn.sequence());
-        for at in to.cells() {
-            // SAFETY: as above.
-            let cell = unsafe { record.cell(*at, t.aux_words) };
-            let place = Place { table, record, at: *at as u32 };
-            self.shared.host.touch(|| place.line(), Access::Write);
-            // Nobody can have locked it, or wait for it, as it was nobody's. What others keep beside it, an intent that they
-            // have found out to be in vain, they take away themselves.
-            cell.word.unlock_unwatched(Word::version(bound, self.slot, false));
+        Some(bound)
+    }
+
+    /// Leaves a cell, which has been sealed, of no use.
+    fn retire_cell(&self, table: TableRef, record: RecordPtr, at: usize) {
+        let t = table.get();
+        // SAFETY: pinned since the record was found; the offset is of this table's layouts.
+        let cell = unsafe { record.cell(at, t.aux_words) };
+        let me = self.asker().me(Place { table, record, at: at as u32 });
+        with_protocol!(t.protocol, P => P::publish(me, cell, Word::RECLAIMED));
+    }
+
+    /// Leaves this word in a cell that was of no use, and that nobody else can have locked. What others keep beside it, such as
+    /// an intent that they have found out to be in vain, they take away themselves.
+    fn let_go(&self, table: TableRef, record: RecordPtr, at: usize, word: Word) {
+        let place = Place { table, record, at: at as u32 };
+        self.shared.host.touch(|| place.line(), Access::Write);
+        // SAFETY: pinned since the record was found; the offset is of this table's layouts.
+        let cell = unsafe { record.cell(at, table.get().aux_words) };
+        if cell.word.unlock(word) {
+            self.shared.room.wake(WaitFor::release_of(cell.word));
         }
-        for (at, hold) in from.cells().iter().zip(holds) {
-            // SAFETY: as above.
-            let cell = unsafe { record.cell(*at, t.aux_words) };
-            let me = self.asker().me(Place { table, record, at: *at as u32 });
-            let last = match planted.is(Bug::SplitUnmarked) {
-                true => hold.prev.unwrap_or(Word::RECLAIMED),
-                false => Word::RECLAIMED,
-            };
-            with_protocol!(t.protocol, P => P::publish(me, cell, last));
-        }
-        true
     }
 }
 

@@ -180,6 +180,7 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
                     (true, Granularity::Fine) => Split::Paper,
                     (false, Granularity::Coarse) => Split::Warehouse,
                     (false, Granularity::Fine) => Split::Fine,
+                    (_, Granularity::Splitting) => Split::Itself,
                 },
                 totals: Totals {
                     warehouse: updates(*warehouse_total == WarehouseTotal::CommitTime),

@@ -159,6 +159,7 @@ pub(super) fn name_of(granularity: Granularity) -> &'static str {
     match granularity {
         Granularity::Coarse => "coarse",
         Granularity::Fine => "fine",
+        Granularity::Splitting => "splitting",
     }
 }
 

@@ -335,7 +335,7 @@ impl Experiment {
     fn granularities(&self) -> impl Iterator<Item = Granularity> {
         let other = match self.granularity {
             Granularity::Coarse => Granularity::Fine,
-            Granularity::Fine => Granularity::Coarse,
+            Granularity::Fine | Granularity::Splitting => Granularity::Coarse,
         };
         std::iter::once(self.granularity).chain(self.compares.then_some(other))
     }

@@ -208,6 +208,7 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             split: match self.spec.groups {
                 Granularity::Fine => tpcc.fine_split,
                 Granularity::Coarse => Split::Coarse,
+                Granularity::Splitting => Split::Itself,
             },
             totals: match self.spec.updates {
                 Updates::Plain => tpcc::Updates::Plain.into(),
@@ -267,6 +268,7 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             groups: match spec.groups {
                 Granularity::Fine => "fine".into(),
                 Granularity::Coarse => "coarse".into(),
+                Granularity::Splitting => "splitting".into(),
             },
             index: match self.index {
                 IndexKind::Hash => "hash".into(),

@@ -87,11 +87,13 @@ pub enum Split {
     Paper,
     /// DISTRICT, CUSTOMER and WAREHOUSE.
     Fine,
+    /// None at first: those of DISTRICT, CUSTOMER and WAREHOUSE over which there are conflicts split themselves.
+    Itself,
 }
 
 impl Split {
     /// Every split.
-    pub const ALL: [Split; 4] = [Split::Coarse, Split::Warehouse, Split::Paper, Split::Fine];
+    pub const ALL: [Split; 5] = [Split::Coarse, Split::Warehouse, Split::Paper, Split::Fine, Split::Itself];
 
     /// Which tables have how many timestamps a row, in words, for a report.
     pub fn in_words(self) -> &'static str {
@@ -100,6 +102,7 @@ impl Split {
             Split::Warehouse => "warehouse 2, other rows 1",
             Split::Paper => "district 3, customer 3, other rows 1",
             Split::Fine => "warehouse 2, district 3, customer 3, other rows 1",
+            Split::Itself => "one timestamp a row, which splits itself: warehouse 2, district 3, customer 3",
         }
     }
 }
@@ -111,6 +114,7 @@ impl std::fmt::Display for Split {
             Split::Warehouse => "warehouse",
             Split::Paper => "paper",
             Split::Fine => "fine",
+            Split::Itself => "splitting",
         })
     }
 }

@@ -119,6 +119,7 @@ impl<S: Store> Tables<S> {
             Split::Warehouse => (Granularity::Fine, Granularity::Coarse),
             Split::Paper => (Granularity::Coarse, Granularity::Fine),
             Split::Fine => (Granularity::Fine, Granularity::Fine),
+            Split::Itself => (Granularity::Splitting, Granularity::Splitting),
         };
 
         let warehouse = store.table(&spec("warehouse", points, of_warehouse, warehouses))?;
