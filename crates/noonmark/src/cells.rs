@@ -109,6 +109,14 @@ impl Opened {
     }
 }
 
+/// A record, and how it was laid out when that was looked up, once for an operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Laid<'a> {
+    pub table: TableRef,
+    pub record: RecordPtr,
+    pub layout: &'a Layout,
+}
+
 /// How a cell is to be written that has not been read.
 #[derive(Clone, Copy)]
 pub(crate) struct Unread {
@@ -142,13 +150,19 @@ impl<H: Host> Context<H> {
         sizes: &[Size],
         row: &mut [u64],
     ) -> Result<bool, Stop> {
-        let layout = self.layout_of(table, record);
-        if sizes.len() == 1 || layout.is_one_cell() {
-            return self.read_cell::<P>(table, record, layout, first, sizes, row);
+        let laid = self.laid(table, record);
+        if sizes.len() == 1 || laid.layout.is_one_cell() {
+            return self.read_cell::<P>(laid, first, sizes, row);
         }
-        self.for_each_cell(table, record, layout, first, sizes, row, |context, group, sizes, row| {
-            context.read_cell::<P>(table, record, layout, group, sizes, row)
+        self.for_each_cell(laid, first, sizes, row, |context, group, sizes, row| {
+            context.read_cell::<P>(laid, group, sizes, row)
         })
+    }
+
+    /// A record, with [its layout](Context::layout_of).
+    #[inline(always)]
+    pub(crate) fn laid<'a>(&self, table: TableRef, record: RecordPtr) -> Laid<'a> {
+        Laid { table, record, layout: self.layout_of(table, record) }
     }
 
     /// How a record is laid out now; see [`TableCore::layout_of`](crate::table::TableCore::layout_of).
@@ -168,19 +182,17 @@ impl<H: Host> Context<H> {
     /// `entries`, by cell. False: the row is absent.
     pub(crate) fn read_groups_to_write(
         &mut self,
-        table: TableRef,
-        record: RecordPtr,
-        layout: &Layout,
+        laid: Laid<'_>,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
-        if sizes.len() == 1 || layout.is_one_cell() {
-            return self.read_cell_to_write(table, record, layout, first, sizes, row, entries);
+        if sizes.len() == 1 || laid.layout.is_one_cell() {
+            return self.read_cell_to_write(laid, first, sizes, row, entries);
         }
-        self.for_each_cell(table, record, layout, first, sizes, row, |context, group, sizes, row| {
-            context.read_cell_to_write(table, record, layout, group, sizes, row, entries)
+        self.for_each_cell(laid, first, sizes, row, |context, group, sizes, row| {
+            context.read_cell_to_write(laid, group, sizes, row, entries)
         })
     }
 
@@ -188,9 +200,7 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     fn for_each_cell(
         &mut self,
-        table: TableRef,
-        record: RecordPtr,
-        layout: &Layout,
+        laid: Laid<'_>,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
@@ -203,7 +213,8 @@ impl<H: Host> Context<H> {
             let here = read(self, first + index, std::slice::from_ref(size), to)?;
             if present.is_some_and(|before| before != here) {
                 // Cells of one row come and go together: this is no committed state.
-                return Err(self.vanished(table, record, layout.group(first + index).cell_at));
+                let at = laid.layout.group(first + index).cell_at;
+                return Err(self.vanished(laid.table, laid.record, at));
             }
             present = Some(here);
             at += size.words();
@@ -215,13 +226,12 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     fn read_cell<P: Rules>(
         &mut self,
-        table: TableRef,
-        record: RecordPtr,
-        layout: &Layout,
+        laid: Laid<'_>,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
     ) -> Result<bool, Stop> {
+        let Laid { table, record, layout } = laid;
         let t = table.get();
         let cell_at = layout.group(first).cell_at;
         if let Some(index) = self.writes.find(record, cell_at) {
@@ -243,14 +253,13 @@ impl<H: Host> Context<H> {
     /// Reads groups that are in one cell, in order to write them.
     fn read_cell_to_write(
         &mut self,
-        table: TableRef,
-        record: RecordPtr,
-        layout: &Layout,
+        laid: Laid<'_>,
         first: usize,
         sizes: &[Size],
         row: &mut [u64],
         entries: &mut [u32; GROUPS_MAX],
     ) -> Result<bool, Stop> {
+        let Laid { table, record, layout } = laid;
         let t = table.get();
         let &GroupLayout { cell, cell_at, .. } = layout.group(first);
         if let Some(index) = self.writes.find(record, cell_at) {

@@ -287,9 +287,9 @@ impl<H: Host> Context<H> {
             let mut layout;
             loop {
                 let Some(record) = found else { return Ok(false) };
-                layout = context.layout_of(table, record);
-                match context.read_groups_to_write(table, record, layout, first, R::SIZES, row, &mut entries)
-                {
+                let laid = context.laid(table, record);
+                layout = laid.layout;
+                match context.read_groups_to_write(laid, first, R::SIZES, row, &mut entries) {
                     Ok(true) => break,
                     Ok(false) => return Ok(false),
                     Err(Stop::Abort(abort)) => return Err(abort),

@@ -42,8 +42,7 @@ fn change_both(rows: &Rows, first: &mut Session, second: &mut Session, groups: (
         return false;
     }
     let ended = change(&mut other, groups.1).and_then(|()| other.commit());
-    let both = one.commit().is_ok() && ended.is_ok();
-    both
+    one.commit().is_ok() && ended.is_ok()
 }
 
 /// Splits row 1, by conflicts that are over nothing but its timestamp.
