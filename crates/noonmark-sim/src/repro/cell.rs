@@ -135,9 +135,10 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
         requests: 1024,
     };
     let (measured, name, mut parameters) = match workload {
-        Workload::Ycsb { ascending } => {
+        Workload::Ycsb { ascending, parts_columns } => {
             let spec = TransactionsSpec {
                 rows: size.rows,
+                parts_columns: *parts_columns,
                 distinct: *ascending,
                 ascending: *ascending,
                 ..TransactionsSpec::granularity()
@@ -175,7 +176,10 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
                 scale: size.scale(),
                 seed,
                 mix: request::Mix::Granularity,
-                split: match (*warehouse_total == WarehouseTotal::Plain, cell.granularity) {
+                split: match (warehouse_total.is_under_the_rows(), cell.granularity) {
+                    (_, Granularity::Fine) if *warehouse_total == WarehouseTotal::AsGranularity => {
+                        Split::Fine
+                    }
                     (true, Granularity::Coarse) => Split::Coarse,
                     (true, Granularity::Fine) => Split::Paper,
                     (false, Granularity::Coarse) => Split::Warehouse,
@@ -183,7 +187,10 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
                     (_, Granularity::Splitting) => Split::Itself,
                 },
                 totals: Totals {
-                    warehouse: updates(*warehouse_total == WarehouseTotal::CommitTime),
+                    warehouse: updates(matches!(
+                        warehouse_total,
+                        WarehouseTotal::CommitTime | WarehouseTotal::AsGranularity
+                    )),
                     district: updates(*adds_district_total),
                 },
                 order_numbers: *order_numbers,

@@ -136,6 +136,15 @@ pub enum Test {
         /// On so many cores.
         cores: usize,
     },
+    /// One is at least so many times as fast as another.
+    AtLeast {
+        /// The one.
+        of: At,
+        /// The other.
+        to: At,
+        /// So many times.
+        times: f64,
+    },
     /// The share of failed attempts falls furthest for this one when timestamps become fine.
     FallsFurthest {
         /// This one.
@@ -261,6 +270,10 @@ impl Test {
             Test::Times { of, to, paper } => {
                 let ours = results.at(of)?.committed_per_s / results.at(to)?.committed_per_s;
                 Some((format!("{ours:.2} times"), about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
+            }
+            Test::AtLeast { of, to, times } => {
+                let ours = results.at(of)?.committed_per_s / results.at(to)?.committed_per_s;
+                Some((format!("{ours:.3} times"), ours >= times))
             }
             Test::AtMost { of, to, granularity, paper } => {
                 let pairs = results.of(of, granularity).into_iter().zip(results.of(to, granularity));
@@ -405,6 +418,7 @@ impl Test {
             | Test::GainMost { cores: point, .. }
             | Test::FallsFurthest { cores: point, .. } => vec![point],
             Test::Times { of: At(.., one), to: At(.., other), .. }
+            | Test::AtLeast { of: At(.., one), to: At(.., other), .. }
             | Test::FailsTimes { of: At(.., one), to: At(.., other), .. } => vec![one, other],
             Test::Faster { points, .. } => points.to_vec(),
             Test::AtMost { .. } | Test::FailsLess { .. } | Test::FailsMore { .. } | Test::Slows { .. } => {

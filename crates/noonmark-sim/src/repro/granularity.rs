@@ -98,23 +98,23 @@ pub const ALL: &[Experiment] = &[
 ];
 
 /// The numbers of cores that its text names, and some below them.
-const POINTS: Points = Points { all: &[1, 8, 32, 64, 96, 128], few: &[1, 8, 64, 128] };
+pub(super) const POINTS: Points = Points { all: &[1, 8, 32, 64, 96, 128], few: &[1, 8, 64, 128] };
 
 /// The two that it is about.
 const ABLATED: &[(Protocol, Granularity)] = &[(Occ, Coarse), (Occ, Fine), (TicToc, Coarse), (TicToc, Fine)];
 
 /// [Granularity §3.2]'s five.
-const PROTOCOLS: &[Protocol] = &[Occ, TicToc, TwoPhaseNoWait, Swiss, Adaptive];
+pub(super) const PROTOCOLS: &[Protocol] = &[Occ, TicToc, TwoPhaseNoWait, Swiss, Adaptive];
 
-const YCSB: Variant = Variant {
-    workload: Workload::Ycsb { ascending: false },
+pub(super) const YCSB: Variant = Variant {
+    workload: Workload::Ycsb { ascending: false, parts_columns: false },
     busy_turns: 8,
     backs_off: true,
     placement: Placement::Filled,
     machine: Machine::GRANULARITY,
 };
 
-const TPCC: Variant = Variant {
+pub(super) const TPCC: Variant = Variant {
     workload: Workload::Tpcc {
         warehouse_total: WarehouseTotal::CommitTime,
         adds_district_total: false,
@@ -133,7 +133,7 @@ const OF_YCSB: &[Alternative] = &[
     },
     Alternative {
         words: "all keys different, and gone through upwards",
-        change: |variant| variant.workload = Workload::Ycsb { ascending: true },
+        change: |variant| variant.workload = Workload::Ycsb { ascending: true, parts_columns: false },
     },
     Alternative {
         words: "cores of all sockets in turn",

@@ -19,6 +19,7 @@ mod cell;
 mod claim;
 pub mod dynamic;
 pub mod granularity;
+pub mod splitting;
 
 pub use axis::{Axis, Points};
 pub use cell::{Cell, Size, run};
@@ -32,7 +33,7 @@ use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
 /// All experiments, by paper, in the order of their figures.
 pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
-    granularity::ALL.iter().chain(dynamic::ALL)
+    granularity::ALL.iter().chain(dynamic::ALL).chain(splitting::ALL)
 }
 
 /// An experiment of a paper: one figure, or one half of it.
@@ -52,7 +53,7 @@ pub struct Experiment {
     pub points: Points,
     /// What a timestamp covers in it.
     pub granularity: Granularity,
-    /// Whether the other granularity is run too, because the paper's text compares the two.
+    /// Whether the other granularities are run too, because the paper's text compares the two.
     pub compares: bool,
     /// The protocols in it.
     pub protocols: &'static [Protocol],
@@ -90,6 +91,8 @@ pub enum Workload {
     Ycsb {
         /// Whether a transaction's keys are all different, and gone through upwards.
         ascending: bool,
+        /// Whether reads are of the even columns, and writes of the odd ones.
+        parts_columns: bool,
     },
     /// [Dynamic §VII.A]'s form of YCSB.
     Contended(Contended),
@@ -134,6 +137,15 @@ pub enum WarehouseTotal {
     Split,
     /// Under a timestamp of its own, and added to at commit, without having been read.
     CommitTime,
+    /// The same, but under its row's timestamp where rows have one.
+    AsGranularity,
+}
+
+impl WarehouseTotal {
+    /// Whether it is under the timestamp of its row, where rows have one.
+    fn is_under_the_rows(self) -> bool {
+        matches!(self, WarehouseTotal::Plain | WarehouseTotal::AsGranularity)
+    }
 }
 
 /// One choice made otherwise.
@@ -150,7 +162,14 @@ impl Variant {
     pub fn in_words(&self) -> Vec<(&'static str, String)> {
         let mut words: Vec<(&'static str, String)> = Vec::new();
         match &self.workload {
-            Workload::Ycsb { ascending } => {
+            Workload::Ycsb { ascending, parts_columns } => {
+                words.push((
+                    "columns",
+                    match parts_columns {
+                        false => "any are read, and any are written".into(),
+                        true => "the even ones are read, the odd ones written".into(),
+                    },
+                ));
                 words.push((
                     "a transaction's keys",
                     match ascending {
@@ -170,6 +189,9 @@ impl Variant {
                         }
                         WarehouseTotal::CommitTime => {
                             "added to at commit, under a timestamp of its own".into()
+                        }
+                        WarehouseTotal::AsGranularity => {
+                            "added to at commit, under its row's timestamp where rows have one".into()
                         }
                     },
                 ));
@@ -333,11 +355,13 @@ impl Plan {
 impl Experiment {
     /// The granularities that are run: that of its figure first.
     fn granularities(&self) -> impl Iterator<Item = Granularity> {
-        let other = match self.granularity {
-            Granularity::Coarse => Granularity::Fine,
-            Granularity::Fine | Granularity::Splitting => Granularity::Coarse,
+        let others: &[Granularity] = match self.granularity {
+            _ if !self.compares => &[],
+            Granularity::Coarse => &[Granularity::Fine],
+            Granularity::Fine => &[Granularity::Coarse],
+            Granularity::Splitting => &[Granularity::Fine, Granularity::Coarse],
         };
-        std::iter::once(self.granularity).chain(self.compares.then_some(other))
+        std::iter::once(self.granularity).chain(others.iter().copied())
     }
 
     /// What is run at a point of the plot, and on how many cores.

@@ -76,6 +76,8 @@ pub struct TransactionsSpec {
     pub ascending: bool,
     /// Whether a write overwrites the whole row without reading it, instead of changing a column.
     pub overwrites: bool,
+    /// Whether reads are of even columns only, and writes of odd ones, instead of any.
+    pub parts_columns: bool,
     /// Whether transactions that only read are counted, but not run: how [Dynamic §VII.A] measured its own scheme.
     pub skips_read_only: bool,
     /// Whether reads and writes are handed over together.
@@ -93,6 +95,7 @@ impl TransactionsSpec {
             mix: Mix::EachReads { share: 0.5 },
             ascending: false,
             overwrites: false,
+            parts_columns: false,
             skips_read_only: false,
             multi_get: false,
         }
@@ -113,6 +116,7 @@ impl TransactionsSpec {
             mix: Mix::Whole { read_only_share: 0.5, writes: 2 },
             ascending: false,
             overwrites: false,
+            parts_columns: false,
             skips_read_only: false,
             multi_get: false,
         }
@@ -517,7 +521,10 @@ impl<S: Store, H: Shape<S>> TransactionWorkload<S, H> {
             ops.push(Op {
                 key,
                 value_at: random.below((POOL_BYTES - H::COLUMN_BYTES) as u64) as u32,
-                column: random.below(H::COLUMNS) as u16,
+                column: match random.below(H::COLUMNS) as u16 {
+                    column if self.spec.parts_columns => column & !1 | u16::from(write),
+                    column => column,
+                },
                 write,
             });
         }

@@ -1,0 +1,103 @@
+//! Beyond the papers: timestamps that split themselves, which [Granularity §5] leaves as future work.
+//!
+//! The workloads are those of [`granularity`](super::granularity), each with rows of one timestamp, of one for each column group, and
+//! of one that [splits itself](noonmark::Granularity::Splitting). What is claimed is ours: that the last comes close to the second where
+//! conflicts are over nothing but the timestamp, and costs next to nothing where there are none. TPC-C differs from
+//! Granularity's in that coarse is coarse: the warehouse's total, too, is under its row's timestamp then.
+
+use super::granularity::{POINTS, PROTOCOLS, TPCC, YCSB};
+use super::{At, Axis, Claim, Experiment, Test, Variant, WarehouseTotal, Workload};
+use noonmark::Protocol::{Occ, TicToc};
+use noonmark_workloads::report::Failures;
+use noonmark_workloads::store::Granularity::{Coarse, Fine, Splitting};
+use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
+
+/// All of them.
+pub const ALL: &[Experiment] = &[
+    Experiment {
+        name: "splitting-tpcc",
+        title: "TPC-C on 8 warehouses: timestamps that split themselves",
+        figure: "Granularity, §5: future work",
+        variant: Variant {
+            workload: Workload::Tpcc {
+                warehouse_total: WarehouseTotal::AsGranularity,
+                adds_district_total: false,
+                order_numbers: OrderNumbers::Sequence,
+                items: Items::NonUniform,
+                homes: Homes::Blocks,
+            },
+            ..TPCC
+        },
+        axis: Axis::Cores,
+        points: POINTS,
+        granularity: Splitting,
+        compares: true,
+        protocols: PROTOCOLS,
+        claims: OF_TPCC,
+        failures: Failures::Share,
+        alternatives: &[],
+        ablated: &[],
+        left_out: &[],
+    },
+    Experiment {
+        name: "splitting-ycsb",
+        title: "YCSB, half writes, Zipfian 0.9, reads of even columns and writes of odd ones: timestamps that split themselves",
+        figure: "Granularity, §5: future work",
+        variant: Variant { workload: Workload::Ycsb { ascending: false, parts_columns: true }, ..YCSB },
+        axis: Axis::Cores,
+        points: POINTS,
+        granularity: Splitting,
+        compares: true,
+        protocols: PROTOCOLS,
+        claims: OF_YCSB,
+        failures: Failures::Share,
+        alternatives: &[],
+        ablated: &[],
+        left_out: &[],
+    },
+];
+
+const SHARED_LINES: &str = "a row that is split keeps the version words of its groups side by side, on the line of whoever else uses the row; \
+     groups that are declared fine have theirs beside their values";
+
+const OF_TPCC: &[Claim] = &[
+    Claim {
+        section: "ours",
+        words: "on 128 cores OCC comes to within 5 % of timestamps that were split by hand",
+        test: Test::AtLeast { of: At(Occ, Splitting, 128), to: At(Occ, Fine, 128), times: 0.95 },
+        reason: SHARED_LINES,
+    },
+    Claim {
+        section: "ours",
+        words: "so does TicToc",
+        test: Test::AtLeast { of: At(TicToc, Splitting, 128), to: At(TicToc, Fine, 128), times: 0.95 },
+        reason: SHARED_LINES,
+    },
+    Claim {
+        section: "ours",
+        words: "on one core, where there is nothing to split, it costs at most 2 %",
+        test: Test::AtLeast { of: At(Occ, Splitting, 1), to: At(Occ, Coarse, 1), times: 0.98 },
+        reason: "",
+    },
+];
+
+const OF_YCSB: &[Claim] = &[
+    Claim {
+        section: "ours",
+        words: "on 128 cores OCC comes to within 5 % of timestamps that were split by hand",
+        test: Test::AtLeast { of: At(Occ, Splitting, 128), to: At(Occ, Fine, 128), times: 0.95 },
+        reason: SHARED_LINES,
+    },
+    Claim {
+        section: "ours",
+        words: "so does TicToc",
+        test: Test::AtLeast { of: At(TicToc, Splitting, 128), to: At(TicToc, Fine, 128), times: 0.95 },
+        reason: SHARED_LINES,
+    },
+    Claim {
+        section: "ours",
+        words: "on one core, where there is nothing to split, it costs at most 2 %",
+        test: Test::AtLeast { of: At(Occ, Splitting, 1), to: At(Occ, Coarse, 1), times: 0.98 },
+        reason: "",
+    },
+];
