@@ -169,8 +169,15 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     pub(crate) fn layout_of<'a>(&self, table: TableRef, record: RecordPtr) -> &'a Layout {
         let t = table.get();
+        if t.split.is_none() { &t.layout } else { self.layout_now(table, record) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn layout_now<'a>(&self, table: TableRef, record: RecordPtr) -> &'a Layout {
+        let t = table.get();
         let layout = t.layout_of(record);
-        if t.split.is_some() && !layout.is_one_cell() {
+        if !layout.is_one_cell() {
             // That it is split stands where its version was.
             let whole = Place { table, record, at: t.layout.cells()[0] as u32 };
             self.shared.host.touch(|| whole.line(), Access::Read);

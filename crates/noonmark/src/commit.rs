@@ -23,7 +23,7 @@ use crate::kept;
 use crate::lines;
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Me, Order, Protocol, Rules, Seen, What, with_protocol};
-use crate::record::{Cell, RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
+use crate::record::{Cell, Layout, RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
 use noonmark_core::sync::{Ordering, fence};
@@ -450,9 +450,6 @@ impl<H: Host> Context<H> {
                 self.keep_version(index, time);
             }
             let entry = self.writes.entry(index);
-            if t.split.is_some() {
-                note_written(entry);
-            }
             let next = match entry.effect {
                 Effect::Keep => {
                     P::keep(cell, time);
@@ -469,7 +466,12 @@ impl<H: Host> Context<H> {
                     }
                     Word::version(time, self.slot, false)
                 }
-                Effect::Delete => Word::version(time, self.slot, true),
+                Effect::Delete => {
+                    if t.split.is_some() {
+                        note_written(entry);
+                    }
+                    Word::version(time, self.slot, true)
+                }
             };
             P::publish(self.asker().me(place), cell, next);
             let (effect, table, record) = (entry.effect, entry.table, entry.record);
@@ -530,11 +532,12 @@ impl<H: Host> Context<H> {
     }
 }
 
-/// Of a whole record that can be split: which groups are written.
+/// Of a record that can be split: how it is laid out. If it is whole, leaves behind which groups are written.
+#[cold]
 #[inline(never)]
-fn note_written(entry: &WriteEntry) {
+fn note_written(entry: &WriteEntry) -> &Layout {
     let groups = match entry.effect {
-        Effect::Keep => return,
+        Effect::Keep => 0,
         Effect::Change => entry.valued(),
         Effect::Insert | Effect::Delete => u8::MAX,
     };
@@ -544,13 +547,15 @@ fn note_written(entry: &WriteEntry) {
         // Relaxed: advice.
         written.store(u64::from(groups), Ordering::Relaxed);
     }
+    entry.layout()
 }
 
 /// Stores the new values of a cell that is locked.
 #[inline(always)]
 fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &Epochs) {
     let entry = writes.entry(index);
-    let layout = entry.layout();
+    let table = entry.table.get();
+    let layout = if table.split.is_none() { &table.layout } else { note_written(entry) };
     for group in entry.valued_groups() {
         let group = layout.group(group);
         // SAFETY: pinned since the record was found; the group is of its layout.

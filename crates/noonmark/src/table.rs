@@ -282,12 +282,16 @@ impl TableCore {
     pub(crate) fn layout_of(&self, record: RecordPtr) -> &Layout {
         match &self.split {
             None => &self.layout,
-            // SAFETY: the caller is pinned, and the cell is one of the table's.
-            Some(split) => match unsafe { record.cell(self.layout.cells()[0], 0) }.word.load() {
-                word if word.is_reclaimed() => split,
-                _ => &self.layout,
-            },
+            Some(split) => self.whole_or(split, record),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn whole_or<'a>(&'a self, split: &'a Layout, record: RecordPtr) -> &'a Layout {
+        // SAFETY: the caller is pinned, and the cell is one of the table's.
+        let word = unsafe { record.cell(self.layout.cells()[0], 0) }.word.load();
+        if word.is_reclaimed() { split } else { &self.layout }
     }
 
     /// The layout that has a cell at this offset.
