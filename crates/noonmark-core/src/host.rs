@@ -53,9 +53,9 @@ pub trait Host: Send + Sync + 'static {
     /// What variables and nodes carry so that this host can be told of their lines: [`Numbered`](crate::Numbered), or nothing.
     type Label: Label;
 
-    /// A rule is about to touch a line. Nothing on threads; the line is not even worked out.
+    /// A rule is about to touch a line, or `None` after all. Nothing on threads; the line is not even worked out.
     #[inline(always)]
-    fn touch(&self, line: impl FnOnce() -> Line, access: Access) {
+    fn touch<L: Into<Option<Line>>>(&self, line: impl FnOnce() -> L, access: Access) {
         let _ = (line, access);
     }
 

@@ -177,7 +177,7 @@ impl Wake for Bell {
 impl Host for VirtualCores {
     type Label = Numbered;
 
-    fn touch(&self, line: impl FnOnce() -> Line, access: Access) {
+    fn touch<L: Into<Option<Line>>>(&self, line: impl FnOnce() -> L, access: Access) {
         let mut state = self.take_turn(self.state());
         let State { clocks, pricing } = &mut *state;
         let Some(worker) = clocks.running() else { return };
@@ -185,7 +185,7 @@ impl Host for VirtualCores {
             Schedule::Machine(machine) => self.placement.core_of(worker, machine),
             Schedule::Random | Schedule::Priorities { .. } => worker,
         };
-        let done_ps = pricing.access(core, line, access, clocks);
+        let done_ps = pricing.access(core, || line().into(), access, clocks);
         clocks.set_now(done_ps);
     }
 

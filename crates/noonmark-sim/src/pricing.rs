@@ -86,13 +86,15 @@ impl Pricing {
     pub(crate) fn access(
         &mut self,
         core: usize,
-        line: impl FnOnce() -> Line,
+        line: impl FnOnce() -> Option<Line>,
         access: Access,
         clocks: &mut Clocks,
     ) -> Picoseconds {
         let now_ps = clocks.now_ps();
         match self {
-            Pricing::Machine(_, lines) => lines.access(core, line(), access, now_ps),
+            Pricing::Machine(_, lines) => {
+                line().map_or(now_ps, |line| lines.access(core, line, access, now_ps))
+            }
             Pricing::Random => {
                 let random = clocks.random();
                 // One in sixteen is held up for the time of some hundred others.

@@ -47,9 +47,9 @@ impl<L: Label> Default for Recorder<L> {
 impl<L: Label> Host for Recorder<L> {
     type Label = L;
 
-    fn touch(&self, line: impl FnOnce() -> Line, access: Access) {
-        let line = line();
-        TOLD.with_borrow_mut(|told| told.push((line, access)));
+    fn touch<L: Into<Option<Line>>>(&self, line: impl FnOnce() -> L, access: Access) {
+        let line = line().into();
+        TOLD.with_borrow_mut(|told| told.extend(line.map(|line| (line, access))));
     }
     fn now_ns(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)

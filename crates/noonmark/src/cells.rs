@@ -254,6 +254,10 @@ impl<H: Host> Context<H> {
             self.explain(refusal, place, groups.bits())
         ));
         self.note_read(place, groups, seen);
+        if P::LOCKS_READS && t.is_whole(cell_at) {
+            // SAFETY: pinned since the record was found, whose table splits.
+            unsafe { record.last_use() }.note_read(groups.bits());
+        }
         Ok(!seen.word.is_absent())
     }
 

@@ -543,9 +543,7 @@ fn note_written(entry: &WriteEntry) -> &Layout {
     };
     if entry.table.get().is_whole(entry.at) {
         // SAFETY: pinned since the record was found, whose table splits.
-        let written = unsafe { entry.record.written() };
-        // Relaxed: advice.
-        written.store(u64::from(groups), Ordering::Relaxed);
+        unsafe { entry.record.last_use() }.note_written(groups);
     }
     entry.layout()
 }

@@ -13,7 +13,7 @@ use crate::lines;
 use crate::node_set::{NodeEntry, NodeSet};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
 use crate::record::{RecordPtr, free_boxed};
-use crate::splitting::Watch;
+use crate::splitting::{Other, Watch};
 use crate::table::TableRef;
 use crate::write_set::WriteSet;
 use noonmark_core::{Access, Age, Host, Limbo, SlotId, Step, Timestamp, TxnId, WaitFor, Work};
@@ -311,13 +311,14 @@ impl<H: Host> Context<H> {
         if conflict.what == What::Reclaimed && kind == AbortKind::Conflict && !self.failed {
             return Stop::LookAgain;
         }
-        let (place, groups) = match conflict.what {
+        let (place, groups, other) = match conflict.what {
             // Not where it asked for something: where it held what another wanted.
-            What::Wounded { .. } => self.wounded_over().unwrap_or((place, groups)),
-            _ => (place, groups),
+            What::Wounded { .. } => self.wounded_over().unwrap_or((place, groups, Other::Used)),
+            What::ReadLocked { .. } => (place, groups, Other::Read),
+            _ => (place, groups, Other::Wrote),
         };
         if place.table.get().is_whole(place.at) {
-            self.watch_conflict(place, groups);
+            self.watch_conflict(place, groups, other);
         }
         // SAFETY: the transaction is pinned, and found the record since.
         let key = unsafe { place.record.key() };
@@ -325,11 +326,11 @@ impl<H: Host> Context<H> {
     }
 
     /// What this transaction holds that another wanted when it wounded it.
-    fn wounded_over(&self) -> Option<(Place, u8)> {
+    fn wounded_over(&self) -> Option<(Place, u8, Other)> {
         let over = self.shared.slots.get(self.slot).wounded_by().1;
-        let written = self.writes.entries().iter().map(|entry| (entry.place(), entry.asked));
-        let read = self.reads.iter().map(|entry| (entry.place(), entry.groups.bits()));
-        written.chain(read).find(|(place, _)| place.name() == over)
+        let written = self.writes.entries().iter().map(|entry| (entry.place(), entry.asked, Other::Used));
+        let read = self.reads.iter().map(|entry| (entry.place(), entry.groups.bits(), Other::Wrote));
+        written.chain(read).find(|(place, ..)| place.name() == over)
     }
 
     #[cold]

@@ -4,7 +4,8 @@
 //! a leaf, a slot. So a simulated run is the same on every machine. On threads none of this is worked out.
 //!
 //! What is left out: the nodes of an ordered index above the leaves, which hardly change, so that every core has them;
-//! words of a value that lie on other lines than its version; and the waiting room.
+//! words of a value that lie on other lines than its version; where a hash index finds a record without waiting for
+//! another line first; and the waiting room.
 
 use crate::table::{Index, TableRef};
 use noonmark_core::{Line, SlotId};
@@ -36,15 +37,14 @@ pub(crate) fn of_record(table: TableRef, key: &[u8], at: u32) -> Line {
     Line { space: table.get().id * SPACES, line }
 }
 
-/// Where the index is looked into for a key.
-pub(crate) fn of_place(table: TableRef, key: &[u8]) -> Line {
+/// Where the index is looked into for a key; `None`: where the record lies follows from the key, and the line that confirms
+/// it is on its way together with the record's.
+pub(crate) fn of_place(table: TableRef, key: &[u8]) -> Option<Line> {
     match &table.get().index {
-        Index::Hash(index) => match index.place_of(key) {
-            Some(line) => Line { space: table.get().id * SPACES + 1, line },
-            // With the record itself.
-            None => of_record(table, key, 0),
-        },
-        Index::Ordered(_) => of_stamp(table, key),
+        Index::Hash(index) => {
+            index.place_of(key).map(|line| Line { space: table.get().id * SPACES + 1, line })
+        }
+        Index::Ordered(_) => Some(of_stamp(table, key)),
     }
 }
 

@@ -22,6 +22,7 @@
 //! This is one of the few modules with `unsafe`; each function says what its callers promise.
 
 use crate::group::{GROUPS_MAX, Size, words_of};
+use crate::splitting::LastUse;
 use noonmark_core::sync::{AtomicU32, AtomicU64, Ordering};
 use noonmark_core::{VersionWord, Word};
 use std::alloc::{self, Layout as Block};
@@ -29,8 +30,8 @@ use std::mem::size_of;
 use std::ptr::NonNull;
 
 const HEADER_WORDS: usize = 1;
-/// Offset in words of the word that says which groups were written last, of a record that can be split.
-const WRITTEN_AT: usize = HEADER_WORDS;
+/// Offset in words of the word that says what was last done with which groups, of a record that can be split.
+const LAST_USE_AT: usize = HEADER_WORDS;
 /// Of the second header word's low half: the record is in some session's queue for reclamation.
 const QUEUED: u32 = 1 << 31;
 
@@ -91,14 +92,14 @@ impl Layout {
     }
 
     /// The two layouts of a table whose records [can be split](crate::splitting), over the same words: whole, with one cell, and
-    /// split, with the version words and `aux_words` of a cell a group behind all values. A word before them says which groups
-    /// were written last.
+    /// split, with the version words and `aux_words` of a cell a group behind all values. A word before them says what was last
+    /// done with which groups.
     pub(crate) fn new_splitting(
         sizes: &[Size],
         aux_words: usize,
         key_bytes: Option<usize>,
     ) -> (Layout, Layout) {
-        let mut whole = Self::of_cells(sizes, true, aux_words, WRITTEN_AT + 1);
+        let mut whole = Self::of_cells(sizes, true, aux_words, LAST_USE_AT + 1);
         let mut split = whole.clone();
         split.cells.clear();
         for (cell, group) in split.groups.iter_mut().enumerate().take(sizes.len()) {
@@ -112,7 +113,7 @@ impl Layout {
         }
         split.end = whole.end;
         whole.idle.clone_from(&split.cells);
-        whole.place_key(key_bytes, WRITTEN_AT + 1);
+        whole.place_key(key_bytes, LAST_USE_AT + 1);
         split.key_at = whole.key_at;
         split.key_bytes = key_bytes;
         (whole, split)
@@ -365,14 +366,14 @@ impl RecordPtr {
         }
     }
 
-    /// The word that says which groups were written last, a bit each.
+    /// What was last done with which groups; see [`LastUse`](crate::splitting::LastUse).
     ///
     /// # Safety
     /// The record's table splits, and it is not freed while `'a` lasts.
     #[inline]
-    pub(crate) unsafe fn written<'a>(self) -> &'a AtomicU64 {
+    pub(crate) unsafe fn last_use<'a>(self) -> &'a LastUse {
         // SAFETY: promised by the caller; the word comes after the header.
-        unsafe { &*self.0.as_ptr().add(WRITTEN_AT).cast::<AtomicU64>() }
+        unsafe { &*self.0.as_ptr().add(LAST_USE_AT).cast::<LastUse>() }
     }
 
     /// So many words from the one at this offset on.

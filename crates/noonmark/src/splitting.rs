@@ -7,10 +7,10 @@
 //!
 //! # How conflicts are told apart
 //!
-//! Whoever writes a whole record leaves behind which groups he wrote ([`RecordPtr::written`](crate::record::RecordPtr::written)),
-//! and whoever meets a conflict over it knows which groups he wanted. If the two have none in common, the conflict was over
-//! nothing but the shared timestamp. (If the other has not installed yet, what is there is the writes before his: over
-//! many conflicts it comes to the same, and nothing but speed hangs on it.) A session counts both kinds, for the rows over
+//! Whoever writes a whole record leaves behind which groups he wrote, and whoever reads it under a lock which ones he read
+//! ([`LastUse`]); whoever meets a conflict over it knows which groups he wanted. If the two have none in common, the
+//! conflict was over nothing but the shared timestamp. (What is there may be from another than the one who was met: over many
+//! conflicts it comes to the same, and nothing but speed hangs on it.) A session counts both kinds, for the rows over
 //! which it has aborted lately, and splits a row once enough of the conflicts were of that kind, and at least half.
 //!
 //! # Why it is serializable
@@ -32,8 +32,9 @@
 //! A cell's versions stay in the order of time through all this, as each change of layout is later than the last of
 //! both: two equal words are the same version, as ever.
 //!
-//! It waits for nobody: if somebody holds something of the row, as those do often for whom a transaction has just aborted,
-//! it is tried again after the session's next transaction, and so on.
+//! It hardly waits: if somebody holds something of the row for longer than a commit takes, it is tried again after the
+//! session's next transaction, and so on. While it waits for those who are reading, nobody else can begin to: else a row that
+//! somebody is always reading would never be split.
 //!
 //! # What it does not do
 //!
@@ -45,10 +46,10 @@ use crate::context::Context;
 use crate::group::GROUPS_MAX;
 use crate::index::Lookup;
 use crate::planted::Bug;
-use crate::protocol::{Hold, Place, Rules, with_protocol};
-use crate::record::{Layout, RecordPtr};
+use crate::protocol::{Conflict, Hold, Place, Rules, What, with_protocol};
+use crate::record::{Cell, Layout, RecordPtr};
 use crate::table::TableRef;
-use noonmark_core::sync::{AtomicUsize, Mutex, Ordering};
+use noonmark_core::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use noonmark_core::{Access, Host, Step, Timestamp, WaitFor, Word};
 use std::collections::VecDeque;
 
@@ -58,6 +59,8 @@ pub(crate) const SPLIT_AFTER_DEFAULT: u32 = 8;
 pub(crate) const LOOK_EVERY_DEFAULT: u64 = 1024;
 /// A session tries to split a row after so many transactions in turn, while others hold it.
 const TRIES_MAX: u32 = 64;
+/// Each time it looks so often whether the row is free.
+const TURNS_MAX: u32 = 256;
 /// A session counts the conflicts of at most so many rows at a time.
 const WATCHED_MAX: usize = 16;
 
@@ -84,6 +87,52 @@ struct Watched {
     /// Conflicts with those who wrote other groups only.
     false_conflicts: u32,
     conflicts: u32,
+}
+
+/// What was last done with which groups of a whole record: a byte for those that were written, and one for those that were
+/// read under a lock, a bit a group. Advice: whoever changes one byte may undo the other's change.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct LastUse(AtomicU64);
+
+/// What the other one of a conflict did with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Other {
+    Wrote,
+    Read,
+    /// One of both: that is not known.
+    Used,
+}
+
+impl LastUse {
+    pub(crate) fn note_written(&self, groups: u8) {
+        self.note(!0xff, u64::from(groups));
+    }
+
+    pub(crate) fn note_read(&self, groups: u8) {
+        self.note(!0xff00, u64::from(groups) << 8);
+    }
+
+    /// Only if that is new, as a store takes the line from others.
+    fn note(&self, keep: u64, groups: u64) {
+        // Relaxed: advice.
+        let before = self.0.load(Ordering::Relaxed);
+        let after = before & keep | groups;
+        if after != before {
+            self.0.store(after, Ordering::Relaxed);
+        }
+    }
+
+    /// The groups that others last used so.
+    fn groups(&self, other: Other) -> u8 {
+        // Relaxed: advice.
+        let [written, read, ..] = self.0.load(Ordering::Relaxed).to_le_bytes();
+        match other {
+            Other::Wrote => written,
+            Other::Read => read,
+            Other::Used => written | read,
+        }
+    }
 }
 
 impl Watch {
@@ -152,13 +201,13 @@ impl Splits {
 
 impl<H: Host> Context<H> {
     /// There was a conflict over a whole record that can be split, of which this transaction wanted these groups.
-    pub(crate) fn watch_conflict(&mut self, place: Place, groups: u8) {
+    #[cold]
+    pub(crate) fn watch_conflict(&mut self, place: Place, groups: u8, other: Other) {
         // SAFETY: the transaction is pinned, and found the record since; its table splits.
-        let (written, key) = unsafe { (place.record.written(), place.record.key()) };
-        // Relaxed: advice.
-        let written = written.load(Ordering::Relaxed) as u8;
-        if written != 0 {
-            let is_false = written & groups == 0;
+        let (last_use, key) = unsafe { (place.record.last_use(), place.record.key()) };
+        let used = last_use.groups(other);
+        if used != 0 {
+            let is_false = used & groups == 0;
             self.watch.count(place.table, key, is_false, self.shared.split_after);
         }
     }
@@ -167,12 +216,12 @@ impl<H: Host> Context<H> {
     /// wanted something of.
     #[cold]
     pub(crate) fn watch_all(&mut self) {
-        let written = self.writes.entries().iter().map(|entry| (entry.place(), entry.asked));
-        let read = self.reads.iter().map(|entry| (entry.place(), entry.groups.bits()));
-        let whole = |(place, _): &(Place, u8)| place.table.get().is_whole(place.at);
+        let written = self.writes.entries().iter().map(|entry| (entry.place(), entry.asked, Other::Used));
+        let read = self.reads.iter().map(|entry| (entry.place(), entry.groups.bits(), Other::Wrote));
+        let whole = |(place, ..): &(Place, u8, Other)| place.table.get().is_whole(place.at);
         let wanted: Vec<_> = written.chain(read).filter(whole).collect();
-        for (place, groups) in wanted {
-            self.watch_conflict(place, groups);
+        for (place, groups, other) in wanted {
+            self.watch_conflict(place, groups, other);
         }
     }
 
@@ -284,17 +333,15 @@ impl<H: Host> Context<H> {
             let place = Place { table, record, at: *at as u32 };
             // SAFETY: pinned since the record was found; the offset is of this table's layouts.
             let cell = unsafe { record.cell(*at, t.aux_words) };
-            let word = cell.word.load();
+            let Some(word) = self.seal_soon(place, cell, hold) else {
+                sealed = false;
+                break;
+            };
             let me = self.asker().me(place);
-            sealed = !word.is_locked()
-                && !word.is_absent()
-                && with_protocol!(t.protocol, P => {
-                    matches!(P::seal(me, cell, Some(word), hold), Step::Ready(()))
-                        && P::reclaim_bound(me, cell, word).is_some_and(|read| {
-                            bound = bound.max(read.next()).max(P::write_bound(cell, word));
-                            true
-                        })
-                });
+            sealed = with_protocol!(t.protocol, P => P::reclaim_bound(me, cell, word).is_some_and(|read| {
+                bound = bound.max(read.next()).max(P::write_bound(cell, word));
+                true
+            }));
             if !sealed {
                 break;
             }
@@ -311,6 +358,31 @@ impl<H: Host> Context<H> {
         }
         self.shared.slots.get(self.slot).remember_commit(bound, self.txn.sequence());
         Some(bound)
+    }
+
+    /// Locks a cell of a record that is there, as soon as nobody else has it: its version. `None` if that takes too long; the cell
+    /// may be locked then.
+    fn seal_soon(&self, place: Place, cell: Cell<'_>, hold: &mut Hold) -> Option<Word> {
+        let protocol = place.table.get().protocol;
+        for turn in 0..TURNS_MAX {
+            // Locked already, it may have readers yet.
+            let word = hold.prev.unwrap_or_else(|| cell.word.load());
+            if word.is_absent() && !word.is_locked() {
+                return None;
+            }
+            if !word.is_locked() {
+                let me = self.asker().me(place);
+                match with_protocol!(protocol, P => P::seal(me, cell, Some(word), hold)) {
+                    Step::Ready(()) => return Some(word),
+                    Step::Abort(Conflict { what: What::Locked { .. } | What::ReadLocked { .. }, .. })
+                    | Step::Busy(_)
+                    | Step::Wait(..) => (),
+                    Step::Abort(_) => return None,
+                }
+            }
+            self.shared.host.spin(turn);
+        }
+        None
     }
 
     /// Leaves a cell, which has been sealed, of no use.

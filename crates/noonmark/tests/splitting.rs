@@ -84,6 +84,40 @@ fn a_row_is_split_by_conflicts_over_nothing_but_its_timestamp() {
     }
 }
 
+/// Who locks what he reads is in the way of those who write other groups only.
+#[test]
+fn a_row_is_split_by_conflicts_of_writers_with_readers() {
+    for protocol in [Protocol::TwoPhaseNoWait, Protocol::TwoPhaseWaitDie] {
+        let (db, rows) = database(protocol, IndexKind::Hash, |builder| builder);
+        let mut sessions = [(); 2].map(|()| db.session().unwrap());
+        let [reader, writer] = &mut sessions;
+        let mut write_beside_reader = |last: bool| {
+            let mut tx = reader.begin();
+            match last {
+                true => tx.get(&rows.group::<2>(), 1).unwrap(),
+                false => tx.get(&rows.group::<0>(), 1).unwrap(),
+            };
+            let mut other = writer.begin();
+            let ended =
+                other.update(&rows.group::<2>(), 1, |count| *count += 1).and_then(|()| other.commit());
+            tx.commit().unwrap();
+            // Only now is nobody else there.
+            writer.transact(|_| Ok(())).unwrap();
+            ended.is_ok()
+        };
+        for _ in 0..20 {
+            assert!(!write_beside_reader(true), "{protocol}: over one group");
+        }
+        assert_eq!(db.split_rows(), 0, "{protocol}: true conflicts");
+        for _ in 0..40 {
+            write_beside_reader(false);
+        }
+        assert_eq!(db.split_rows(), 1, "{protocol}");
+        assert!(write_beside_reader(false), "{protocol}: split");
+        assert!(!write_beside_reader(true), "{protocol}: over one group");
+    }
+}
+
 #[test]
 fn a_split_row_is_a_row_like_any_other() {
     for protocol in protocols().filter(never_waits) {

@@ -135,10 +135,11 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
         requests: 1024,
     };
     let (measured, name, mut parameters) = match workload {
-        Workload::Ycsb { ascending, parts_columns } => {
+        Workload::Ycsb { ascending, parts_columns, writes_percent } => {
             let spec = TransactionsSpec {
                 rows: size.rows,
                 parts_columns: *parts_columns,
+                mix: Mix::EachReads { share: 1.0 - f64::from(*writes_percent) / 100.0 },
                 distinct: *ascending,
                 ascending: *ascending,
                 ..TransactionsSpec::granularity()

@@ -107,7 +107,7 @@ const ABLATED: &[(Protocol, Granularity)] = &[(Occ, Coarse), (Occ, Fine), (TicTo
 pub(super) const PROTOCOLS: &[Protocol] = &[Occ, TicToc, TwoPhaseNoWait, Swiss, Adaptive];
 
 pub(super) const YCSB: Variant = Variant {
-    workload: Workload::Ycsb { ascending: false, parts_columns: false },
+    workload: Workload::Ycsb { ascending: false, parts_columns: false, writes_percent: 50 },
     busy_turns: 8,
     backs_off: true,
     placement: Placement::Filled,
@@ -133,7 +133,11 @@ const OF_YCSB: &[Alternative] = &[
     },
     Alternative {
         words: "all keys different, and gone through upwards",
-        change: |variant| variant.workload = Workload::Ycsb { ascending: true, parts_columns: false },
+        change: |variant| {
+            if let Workload::Ycsb { ascending, .. } = &mut variant.workload {
+                *ascending = true;
+            }
+        },
     },
     Alternative {
         words: "cores of all sockets in turn",

@@ -93,6 +93,8 @@ pub enum Workload {
         ascending: bool,
         /// Whether reads are of the even columns, and writes of the odd ones.
         parts_columns: bool,
+        /// How many of the operations are writes.
+        writes_percent: u8,
     },
     /// [Dynamic §VII.A]'s form of YCSB.
     Contended(Contended),
@@ -162,7 +164,8 @@ impl Variant {
     pub fn in_words(&self) -> Vec<(&'static str, String)> {
         let mut words: Vec<(&'static str, String)> = Vec::new();
         match &self.workload {
-            Workload::Ycsb { ascending, parts_columns } => {
+            Workload::Ycsb { ascending, parts_columns, writes_percent } => {
+                words.push(("operations", format!("{writes_percent} % writes")));
                 words.push((
                     "columns",
                     match parts_columns {

@@ -187,8 +187,8 @@ impl HashIndex {
         (C::hash(key).0 & self.mask) / SHARD_AT
     }
 
-    /// The number of the line in which a lookup of a key begins, unlike that of any other line; `None`: with the record
-    /// itself. For a host that wants to know which lines are touched.
+    /// The number of the line in which a lookup of a key begins, unlike that of any other line; `None`: its record lies
+    /// where the key says. For a host that wants to know which lines are touched.
     #[cold]
     pub fn place_of(&self, key: &[u8]) -> Option<u64> {
         if self.class == KeyClass::Fixed8 && self.get_direct(head(key, 0)).is_some() {
