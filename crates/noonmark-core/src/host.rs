@@ -172,11 +172,19 @@ impl Host for Threads {
 
     fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
         let waker = Waker::from(std::sync::Arc::new(ThreadWaker(thread::current())));
+        #[cfg(shuttle)]
+        let mut has_parked = false;
         loop {
             // Before the poll, so that the last poll comes after the deadline.
             let now_ns = deadline_ns.map(|_| self.now_ns());
             if let Poll::Ready(value) = poll(&waker) {
                 return Some(value);
+            }
+            // Shuttle has threads return from parking though nobody has unparked them, one of them again and again if it comes
+            // before all others: those could be whom it waits for.
+            #[cfg(shuttle)]
+            if std::mem::replace(&mut has_parked, true) {
+                thread::yield_now();
             }
             // An unparking that came since the poll makes the parking return at once, and so may one
             // that was meant for an earlier wait of this thread.
