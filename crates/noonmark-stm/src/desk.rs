@@ -267,7 +267,8 @@ impl<C: Control, H: Host> Desk<C, H> {
         self
     }
 
-    /// A random number, for structures that are balanced by chance. An attempt that is undone has drawn all the same.
+    /// A random number, for structures that are balanced by chance and for whoever steps back. An attempt that is undone has drawn
+    /// all the same.
     #[inline]
     pub fn random(&self) -> u64 {
         // SplitMix64.

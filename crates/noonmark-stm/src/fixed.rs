@@ -169,7 +169,7 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
                     attempt.end(Ending::Restart(conflict));
                     desk.counts.conflicts[conflict.index()].add_one();
                     failures = failures.saturating_add(1);
-                    step_back(desk.host(), conflict, failures);
+                    step_back(desk, failures);
                 }
             }
         }

@@ -262,7 +262,7 @@ impl<'a, W: World> Attempt<'a, W> {
         self.undo(Ending::Restart(conflict));
         self.desk().counts.conflicts[conflict.index()].add_one();
         std::mem::forget(self);
-        Failed::Conflict(conflict)
+        Failed::Conflict
     }
 
     /// Ends what its user called off.
@@ -361,11 +361,20 @@ fn abandon<W: World>(seat: &Seat<W>) {
     ManuallyDrop::new(Attempt { seat, desk: seat.desk(), peg: seat.peg }).undo(Ending::Cancel);
 }
 
-/// Gives others some time, after a conflict.
+/// From among how many turns a number of them is drawn: 2 to the power of this, at most. (The model checkers are not to spin for
+/// long.)
+const DOUBLINGS_MAX: u32 = if cfg!(any(loom, shuttle)) { 4 } else { 12 };
+
+/// Gives others some time, after so many conflicts: a number of turns drawn by chance, from among twice as many each time. After
+/// the first it is one turn or none, as most conflicts are with what is over.
+///
+/// Whatever the conflict: what an attempt undoes is newer, too, than what it found. So those who want the same could end each other
+/// for ever without ever meeting a lock, if they went on at the same pace.
 #[cold]
-pub(crate) fn step_back(host: &impl Host, conflict: Conflict, failures: u32) {
-    if conflict.is_held() {
-        spin_longer(host, failures);
+pub(crate) fn step_back<C: Control, H: Host>(desk: &Desk<C, H>, failures: u32) {
+    let turns = desk.random() % (1 << failures.min(DOUBLINGS_MAX));
+    for turn in 0..turns as u32 {
+        desk.host().spin(turn);
     }
 }
 
@@ -392,7 +401,8 @@ pub(crate) const FAILURES_SUSPICIOUS: u32 = 8;
 /// How an attempt ended that is to be followed by another one.
 #[derive(Clone, Copy)]
 enum Failed {
-    Conflict(Conflict),
+    /// It met one.
+    Conflict,
     /// It slept until something that it has read had changed.
     Slept,
     /// It would have slept, but something that it has read has changed, or somebody is about to change it.
@@ -446,19 +456,18 @@ fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
 /// Gives others some time, as this kind of failure has it; answers the record with it.
 #[cold]
 fn after<W: World>(seat: &Seat<W>, failed: Failed, record: Record) -> Record {
-    let host = seat.memory.host();
     match failed {
         Failed::Slept => Record::default(),
         Failed::LetGo => Record { must_speculate: true, ..Record::default() },
         Failed::Changed => {
             let sleepless = record.sleepless.saturating_add(1);
-            spin_longer(host, sleepless);
+            spin_longer(seat.memory.host(), sleepless);
             // It is not interrupted by conflicts: it looks again and again, and would as an irrevocable one.
             Record { sleepless, ..Record::default() }
         }
-        Failed::Conflict(conflict) => {
+        Failed::Conflict => {
             let failures = record.failures.saturating_add(1);
-            step_back(host, conflict, failures);
+            step_back(seat.desk(), failures);
             Record { failures, must_speculate: false, ..record }
         }
     }

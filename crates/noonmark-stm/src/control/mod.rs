@@ -62,11 +62,6 @@ impl Conflict {
     pub(crate) fn index(self) -> usize {
         self as usize
     }
-
-    /// Whether somebody holds what was wanted, so that it is worth while to give him some time.
-    pub(crate) fn is_held(self) -> bool {
-        matches!(self, Conflict::ReadLocked | Conflict::WriteLocked)
-    }
 }
 
 /// How an attempt ends.
