@@ -11,6 +11,7 @@ use noonmark_stm::{
 use numbers::Numbers;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<u64, u64>;
@@ -400,6 +401,61 @@ fn an_iteration_comes_by_what_is_not_changed_meanwhile() {
     iterates_through_changes(TSkipMap::<u64, u64>::new);
     iterates_through_changes(THashMap::<u64, u64>::new);
     iterates_through_changes(|| THashMap::<u64, u64>::with_buckets(16));
+}
+
+/// An iteration that goes on through a branch that is undone: what is neither put in nor taken out it comes by once, there or
+/// afterwards.
+fn iterates_through_what_is_undone<S>(make: impl Fn() -> TMap<S>)
+where
+    S: Structure<Key = u64, Value = u64, World = Global> + Look<u64>,
+{
+    for seed in 0..100 {
+        let (map, mut numbers) = (make(), Numbers(seed));
+        let mut session = <Global as World>::session();
+        let keys: Vec<u64> = (0..10 + seed).map(|number| number * 10).collect();
+        session.atomically(|tx| keys.iter().try_for_each(|key| map.insert(tx, *key, *key).map(drop)));
+        let (before, within) = (numbers.below(10), numbers.below(5));
+        let met = session.atomically(|tx| {
+            let (entries, met) = (RefCell::new(map.iter(tx)), RefCell::new(Vec::new()));
+            let come_by = |count: u64| {
+                for entry in entries.borrow_mut().by_ref().take(count as usize) {
+                    met.borrow_mut().push(*entry?.0);
+                }
+                Ok(())
+            };
+            come_by(before)?;
+            tx.or_else(
+                |tx| {
+                    // Next to all that is there, and enough of it that hash maps grow.
+                    for key in 0..1_500 {
+                        if key % 10 > 0 {
+                            map.insert(tx, key, 0)?;
+                        }
+                        if key % 500 == 0 {
+                            come_by(within)?;
+                        }
+                    }
+                    tx.retry()
+                },
+                |_| come_by(u64::MAX),
+            )?;
+            Ok(met.take())
+        });
+        let mut met: Vec<u64> = met.into_iter().filter(|key| key % 10 == 0).collect();
+        met.sort_unstable();
+        assert_eq!(met, keys, "{map:?}, seed {seed}");
+        assert_eq!(session.view(|tx| map.check(tx)).0, keys.len());
+    }
+}
+
+#[test]
+fn an_iteration_goes_on_through_what_is_undone() {
+    iterates_through_what_is_undone(TRavlMap::<u64, u64>::new);
+    iterates_through_what_is_undone(TRbMap::<u64, u64>::new);
+    iterates_through_what_is_undone(TZipMap::<u64, u64>::new);
+    iterates_through_what_is_undone(TSkipMap::<u64, u64>::new);
+    iterates_through_what_is_undone(THashMap::<u64, u64>::new);
+    iterates_through_what_is_undone(|| THashMap::<u64, u64>::with_buckets(16));
 }
 
 /// What the docs say, for a key and a value of eight bytes each.

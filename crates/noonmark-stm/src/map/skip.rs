@@ -244,15 +244,15 @@ impl<K: Key + Ord, V: Value, W: World> Structure for SkipList<K, V, W> {
         Ok(Some(node))
     }
 
-    /// Nothing is to be done: what comes after the next one still does. (If it has been taken out since, its link leads to what
-    /// came after it then.)
-    #[inline]
+    /// What was the next one may have been put in by a branch that is undone: then its link leads nowhere.
+    #[cold]
     fn resume<'tx, X: Reads<'tx, W>>(
         &'tx self,
-        _: X,
-        _: &mut Self::Cursor<'tx>,
-        _: NodeOf<'tx, Self>,
+        tx: X,
+        cursor: &mut Self::Cursor<'tx>,
+        last: NodeOf<'tx, Self>,
     ) -> Answer<()> {
+        *cursor = self.seek(tx, Bound::Excluded(&last.content().key))?;
         Ok(())
     }
 
