@@ -16,8 +16,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What objects carry for a host: [`Unlabelled`] or [`Numbered`]. See the module's page.
-pub trait Label: Default + Send + Sync + 'static {
+mod sealed {
+    pub trait Sealed {}
+
+    impl Sealed for super::Unlabelled {}
+    impl Sealed for super::Numbered {}
+}
+
+/// What objects carry for a host: [`Unlabelled`] or [`Numbered`]. See the module's page. Sealed: an object may be known by its number
+/// alone, so one that gave another number each time would be taken for many.
+pub trait Label: sealed::Sealed + Default + Send + Sync + 'static {
     /// Something that is remembered for the host; or nothing.
     type Note<T: Copy + Send + Sync + 'static>: Copy + Send + Sync + 'static;
 
