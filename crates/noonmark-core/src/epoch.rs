@@ -28,6 +28,7 @@
 use crate::sync::{AtomicU64, CachePadded, Mutex, Ordering, fence};
 use crate::time::SlotId;
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 
 /// Not pinned.
 const FREE: u64 = 0;
@@ -246,19 +247,46 @@ impl Limbo {
     /// As [`Limbo::retire`], of all that has just been unlinked.
     #[inline]
     pub fn retire_all(&mut self, epochs: &Epochs, garbage: impl Iterator<Item = Garbage>) {
+        if self.put_in(epochs, garbage) {
+            self.collect(epochs);
+        }
+    }
+
+    /// As [`Limbo::retire_all`], and frees nothing: now and then leaves what is old enough with what is to be freed.
+    pub fn retire_for_later(
+        &mut self,
+        epochs: &Epochs,
+        garbage: impl Iterator<Item = Garbage>,
+        old: &mut Old,
+    ) {
+        if self.put_in(epochs, garbage) {
+            self.collect_for_later(epochs, old);
+        }
+    }
+
+    /// Whether it is time to collect.
+    #[inline]
+    fn put_in(&mut self, epochs: &Epochs, garbage: impl Iterator<Item = Garbage>) -> bool {
         // The unlinking comes before the epoch is read, also for other threads.
         fence(Ordering::SeqCst);
         let epoch = epochs.global.load(Ordering::Relaxed);
         let before = self.retired.len();
         self.retired.extend(garbage.map(|garbage| (epoch, garbage)));
         self.since_collect += self.retired.len() - before;
-        if self.since_collect >= COLLECT_EVERY {
-            self.collect(epochs);
-        }
+        self.since_collect >= COLLECT_EVERY
     }
 
     /// Frees what is old enough, also of what ended sessions left.
     pub fn collect(&mut self, epochs: &Epochs) {
+        self.take_out_old(epochs, Garbage::free);
+    }
+
+    /// As [`Limbo::collect`], and frees nothing: leaves it with what is to be freed.
+    pub fn collect_for_later(&mut self, epochs: &Epochs, old: &mut Old) {
+        self.take_out_old(epochs, |garbage| old.0.push(garbage));
+    }
+
+    fn take_out_old(&mut self, epochs: &Epochs, mut then: impl FnMut(Garbage)) {
         self.since_collect = 0;
         let now = epochs.try_advance();
         // What was left keeps the epochs in which it was retired: a younger one would hold it up, for ever
@@ -268,11 +296,11 @@ impl Limbo {
             Err(_) => Vec::new(),
         };
         for (_, garbage) in old {
-            garbage.free();
+            then(garbage);
         }
         while self.retired.front().is_some_and(|(epoch, _)| epoch + 2 <= now) {
             if let Some((_, garbage)) = self.retired.pop_front() {
-                garbage.free();
+                then(garbage);
             }
         }
         if self.retired.capacity() > room_for(self.retired.len()) {
@@ -296,6 +324,48 @@ impl Limbo {
             for (_, garbage) in old {
                 garbage.free();
             }
+        }
+    }
+}
+
+/// What nobody refers to any more, and is still to be freed, by whoever has nothing that it might want: to free it may run code of
+/// the users' (their `Drop`). Dropping it frees it: all, also if freeing some of it panics, with the first of these panics.
+#[derive(Debug, Default)]
+pub struct Old(Vec<Garbage>);
+
+impl Old {
+    /// How much there is.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds something.
+    ///
+    /// # Safety
+    /// Nobody refers to it any more.
+    pub unsafe fn push(&mut self, garbage: Garbage) {
+        self.0.push(garbage);
+    }
+}
+
+impl Drop for Old {
+    fn drop(&mut self) {
+        let mut panicked = None;
+        for garbage in self.0.drain(..) {
+            // Nothing of this one's is left half done by a panic.
+            if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| garbage.free())) {
+                panicked.get_or_insert(panic);
+            }
+        }
+        if let Some(panic) = panicked
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
         }
     }
 }

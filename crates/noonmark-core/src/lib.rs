@@ -30,7 +30,7 @@ mod sync_shuttle;
 pub mod time;
 pub mod word;
 
-pub use epoch::{Epochs, Garbage, Limbo, Peg, room_for};
+pub use epoch::{Epochs, Garbage, Limbo, Old, Peg, room_for};
 pub use host::{Access, Host, Line, Threads, Work};
 pub use label::{Label, Numbered, Unlabelled};
 pub use readers::Readers;

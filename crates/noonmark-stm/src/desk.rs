@@ -21,7 +21,7 @@ use crate::log::{Lent, Log};
 use crate::plain::Plain;
 use crate::planted::Bug;
 use noonmark_core::sync::{AtomicU64, AtomicUsize, CachePadded, Ordering};
-use noonmark_core::{Access, Epochs, Garbage, Host, Label, Limbo, Line, SlotId, Threads};
+use noonmark_core::{Access, Epochs, Garbage, Host, Label, Limbo, Line, Old, SlotId, Threads};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -98,25 +98,16 @@ impl Block {
         /// # Safety
         /// The pointer is one that `Block::of_box` was given for a `T`; nobody refers to it, nor frees it again.
         unsafe fn free<T>(pointer: *mut u8, _: usize) {
-            // SAFETY: made of a box, and freed once: see `Block::free` and `Desk::settle`.
+            // SAFETY: made of a box, and freed once: see `Block::into_garbage`.
             drop(unsafe { Box::from_raw(pointer.cast::<T>()) });
         }
         Block { pointer: pointer.cast(), free: free::<T> }
     }
 
-    /// Frees it now.
+    /// Something to be freed, some day.
     ///
     /// # Safety
-    /// Nobody refers to it, and nobody else frees it.
-    unsafe fn free(self) {
-        // SAFETY: promised by the caller, and at the making.
-        unsafe { (self.free)(self.pointer.as_ptr(), 0) }
-    }
-
-    /// Something for a limbo to free.
-    ///
-    /// # Safety
-    /// It has been unlinked, and nobody else frees it.
+    /// It has been unlinked, or was never linked, and nobody else frees it.
     unsafe fn into_garbage(self) -> Garbage {
         // SAFETY: promised by the caller; any thread may free it, as the value is `Send`.
         unsafe { Garbage::new(self.pointer.as_ptr(), 0, self.free) }
@@ -172,7 +163,8 @@ impl Count {
     /// Adds one. Only the holder of the desk does, so two plain steps are enough.
     #[inline(always)]
     pub fn add_one(&self) {
-        self.0.store(self.get() + 1, Ordering::Relaxed);
+        // Release: whoever reads what it is now finds who holds the desk ([`Desk::is_worked_by`]), or who did later.
+        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     /// Raises it to at least this.
@@ -186,7 +178,8 @@ impl Count {
     /// What it is.
     #[inline(always)]
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        // Acquire: see `add_one`.
+        self.0.load(Ordering::Acquire)
     }
 
     /// Begins again at 0, whoever asks.
@@ -225,6 +218,11 @@ pub struct Desk<C: Control, H: Host = Threads> {
     /// How many of those are there for good. **Invariant**: between attempts all are.
     freed_for_good: Cell<usize>,
     limbo: RefCell<Limbo>,
+    /// What nobody refers to any more. It is freed when the transaction is over and has let go of all ([`Desk::take_due`]): to free it
+    /// runs code of the users' (their `Drop`), which may run transactions, at other desks, and waits for whatever they need.
+    due: Cell<Old>,
+    /// How much that is.
+    due_count: Cell<usize>,
     /// How often something has been put into a map or taken out here, or that has been undone.
     reshapings: Cell<u64>,
     /// Where the numbers that are drawn here have come to.
@@ -255,6 +253,8 @@ impl<C: Control, H: Host> Desk<C, H> {
             freed: Log::default(),
             freed_for_good: Cell::new(0),
             limbo: RefCell::new(Limbo::new()),
+            due: Cell::default(),
+            due_count: Cell::new(0),
             reshapings: Cell::new(0),
             random: Cell::new(slot.index() as u64),
             counts: Counts::default(),
@@ -500,8 +500,6 @@ impl<C: Control, H: Host> Desk<C, H> {
     }
 
     /// The attempt has let go of its locks: clears the desk. The slot is unpinned, and the closure is over.
-    ///
-    /// What is freed runs code of the users' (their `Drop`), which may run transactions, at other desks.
     #[inline(always)]
     pub fn settle(&self, is_committed: bool, epochs: &Epochs) {
         self.is_irrevocable.set(false);
@@ -515,10 +513,8 @@ impl<C: Control, H: Host> Desk<C, H> {
             self.cause.set(None);
         }
         debug_assert!(self.allocated.is_empty(), "what is undone is discarded");
-        while let Some(block) = self.discarded.pop() {
-            // SAFETY: allocated by this attempt and never committed: others may have copied its address, but not
-            // followed it, as the copy did not stand. The closure, which could, is over.
-            unsafe { block.free() };
+        if !self.discarded.is_empty() {
+            self.discard();
         }
         // (If it was undone, what it has freed is not.)
         self.freed_for_good.set(self.freed.len());
@@ -527,26 +523,60 @@ impl<C: Control, H: Host> Desk<C, H> {
         }
     }
 
+    /// What an attempt has allocated that was undone is due: the closure is over.
+    #[cold]
+    #[inline(never)]
+    fn discard(&self) {
+        let mut due = self.due.take();
+        while let Some(block) = self.discarded.pop() {
+            // SAFETY: allocated by this attempt and never committed: others may have copied its address, but not
+            // followed it, as the copy did not stand. The closure, which could, is over.
+            unsafe { due.push(block.into_garbage()) };
+        }
+        self.put_off(due);
+    }
+
     /// Retires what has been freed for good: no attempt is under way.
     #[cold]
     #[inline(never)]
     fn retire(&self, epochs: &Epochs) {
+        let mut due = self.due.take();
         self.freed_for_good.set(0);
-        // What is freed is freed by code of others, which may run transactions, at other desks.
-        self.limbo.borrow_mut().retire_all(
+        self.limbo.borrow_mut().retire_for_later(
             epochs,
             std::iter::from_fn(|| {
                 let block = self.freed.pop()?;
                 // SAFETY: promised at `freed`; the transaction has committed and let go: what others freed is not in the log.
                 Some(unsafe { block.into_garbage() })
             }),
+            &mut due,
         );
+        self.put_off(due);
     }
 
-    /// Frees what is old enough.
+    /// What is old enough is due.
     pub fn collect(&self, epochs: &Epochs) {
         self.retire(epochs);
-        self.limbo.borrow_mut().collect(epochs);
+        let mut due = self.due.take();
+        self.limbo.borrow_mut().collect_for_later(epochs, &mut due);
+        self.put_off(due);
+    }
+
+    fn put_off(&self, due: Old) {
+        self.due_count.set(due.len());
+        self.due.set(due);
+    }
+
+    /// How much is to be freed when the transaction is over.
+    #[inline(always)]
+    pub fn due_count(&self) -> usize {
+        self.due_count.get()
+    }
+
+    /// What is to be freed, by whoever holds nothing any more.
+    pub fn take_due(&self) -> Old {
+        self.due_count.set(0);
+        self.due.take()
     }
 
     /// How much waits to be freed.

@@ -32,7 +32,7 @@ use crate::desk::{Cause, Desk};
 use crate::memory::{Office, Settings, Statistics};
 use crate::place::{Own, OwnHeader, Place};
 use crate::plain::Plain;
-use crate::run::{FAILURES_SUSPICIOUS, step_back};
+use crate::run::{is_suspicious, step_back};
 use crate::ticket::TicketLock;
 use crate::transaction::{Interrupted, settle_at};
 use noonmark_core::{Access, Epochs, Host, SlotId, Step, Threads, WaitingRoom};
@@ -146,9 +146,11 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
         let mut failures = 0;
         loop {
             let is_irrevocable = C::FALLS_BACK && failures >= self.attempts_max;
-            if is_irrevocable || failures == FAILURES_SUSPICIOUS {
+            let is_suspicious = is_suspicious(failures);
+            if is_irrevocable || is_suspicious {
                 self.office.refuse_inside_another(Some(desk.slot), &self.epochs);
             }
+            let elsewhere = is_suspicious.then(|| self.office.commits_elsewhere(desk.slot));
             let _ticket = is_irrevocable.then(|| {
                 desk.counts.irrevocable.add_one();
                 self.ticket.take(desk.host(), &self.room, desk.slot)
@@ -168,6 +170,7 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
                 Err(conflict) => {
                     attempt.end(Ending::Restart(conflict));
                     desk.counts.conflicts[conflict.index()].add_one();
+                    self.office.refuse_one_inside(desk.slot, elsewhere);
                     failures = failures.saturating_add(1);
                     step_back(desk, failures);
                 }

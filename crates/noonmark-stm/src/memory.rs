@@ -192,6 +192,34 @@ impl<C: Control, H: Host> Office<C, H> {
         }
     }
 
+    /// How many transactions have committed at the desks at which the caller was the last to begin one, but for this desk. As long as
+    /// he begins none, that does not grow.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn commits_elsewhere(&self, desk: SlotId) -> u64 {
+        let hint = self.host().caller_hint();
+        let others =
+            (0..self.count()).filter(|other| *other != desk.index()).map(|other| &self.desks.0[other]);
+        let count = |other: &CachePadded<Desk<C, H>>| {
+            // The count first: whoever has added to it had begun there before ([`Count::add_one`]).
+            let commits = other.counts.commits.get();
+            other.is_worked_by(hint).then_some(commits)
+        };
+        others.filter_map(count).sum()
+    }
+
+    /// The attempt of the caller at this desk has failed. Before it there had been so many [commits](Office::commits_elsewhere) of
+    /// his at the others, if he has looked.
+    ///
+    /// # Panics
+    /// If there are more now: if it was they who were in its way, they would be each time.
+    #[inline]
+    pub(crate) fn refuse_one_inside(&self, desk: SlotId, elsewhere: Option<u64>) {
+        if elsewhere.is_some_and(|before| self.commits_elsewhere(desk) > before) {
+            begun_inside_another();
+        }
+    }
+
     /// Whether this caller is in the midst of an attempt at this desk: somebody is, and it was he who began the last one there.
     fn is_at_work(&self, hint: usize, desk: usize, epochs: &Epochs) -> bool {
         let is_pinned = SlotId::new(desk).is_some_and(|slot| epochs.is_pinned(slot));
@@ -285,6 +313,18 @@ impl<W: World> Memory<W> {
         self.office.refuse_inside_another(Some(slot), &self.epochs);
     }
 
+    /// As [`Office::commits_elsewhere`].
+    #[cold]
+    pub(crate) fn commits_elsewhere(&self, slot: SlotId) -> u64 {
+        self.office.commits_elsewhere(slot)
+    }
+
+    /// As [`Office::refuse_one_inside`].
+    #[inline]
+    pub(crate) fn refuse_one_inside(&self, slot: SlotId, elsewhere: Option<u64>) {
+        self.office.refuse_one_inside(slot, elsewhere);
+    }
+
     /// A desk for the caller; waits until one is free.
     ///
     /// # Panics
@@ -354,6 +394,27 @@ impl<W: World> Seat<W> {
 impl<W: World> Drop for Seat<W> {
     #[inline]
     fn drop(&mut self) {
+        if self.desk.due_count() > 0 {
+            return self.leave_and_free();
+        }
         self.memory.office.leave(self.desk.slot);
+    }
+}
+
+impl<W: World> Seat<W> {
+    /// Leaves, and then frees what is due: not with a slot in hand that a user's `Drop` may wait for.
+    #[cold]
+    #[inline(never)]
+    fn leave_and_free(&self) {
+        let due = self.desk.take_due();
+        self.memory.office.leave(self.desk.slot);
+        drop(due);
+    }
+
+    /// Frees what is due, and stays.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn free(&self) {
+        drop(self.desk.take_due());
     }
 }

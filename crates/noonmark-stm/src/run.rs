@@ -10,6 +10,10 @@
 //! 4. *Release* the locks, with the time of the commit, and wake those who wait for a change.
 //! 5. *Settle*: unpin, clear the desk, retire what was freed.
 //!
+//! What nobody refers to any more is freed when the whole transaction is over, and has given back the ticket and the slot, unless
+//! that is a session's: to free it runs code of the users' (their `Drop`), which may run transactions, and would wait for what this
+//! one holds. (Or between two attempts, if it has become too much: [`DUE_MAX`].)
+//!
 //! If anything prevents the commit, what was written is undone between 2 and 4, and a conflict leads back to 1. So does
 //! a panic in the closure lead to an undoing, and goes on.
 //!
@@ -142,8 +146,7 @@ pub(crate) fn view<'env, W: World, T>(
 fn run<'env, W: World, T, B: Body<'env, W, T, Interrupted>>(seat: &mut Seat<W>, mut body: B) -> T {
     match try_first(seat, &mut body) {
         Ok(Ok(value)) => value,
-        // The closure has handed on an interruption that was none of this transaction's, but of another: that is no reason to end.
-        Ok(Err(Interrupted(()))) => insist(seat, body, None),
+        Ok(Err(interrupted)) => refuse_of_another(interrupted),
         Err(failed) => insist(seat, body, failed),
     }
 }
@@ -153,16 +156,18 @@ fn run<'env, W: World, T, B: Body<'env, W, T, Interrupted>>(seat: &mut Seat<W>, 
 #[inline(never)]
 fn insist<'env, W: World, T, B: Body<'env, W, T, Interrupted>>(
     seat: &mut Seat<W>,
-    mut body: B,
+    body: B,
     failed: Option<Failed>,
 ) -> T {
-    let mut record = failed.map_or_else(Record::default, |failed| after(seat, failed, Record::default()));
-    loop {
-        if let Ok(value) = run_on(seat, &mut body, record, false) {
-            return value;
-        }
-        record = Record::default();
-    }
+    run_after(seat, body, failed).unwrap_or_else(|interrupted| refuse_of_another(interrupted))
+}
+
+/// The closure has handed on an interruption that was none of its own attempt's, which therefore was called off: it has no value, and
+/// to run it once more would most likely lead to the same.
+#[cold]
+#[inline(never)]
+fn refuse_of_another(Interrupted(()): Interrupted) -> ! {
+    panic!("a transaction handed on the interruption of another one, or of an attempt before")
 }
 
 pub(crate) fn irrevocably<'env, W: World, T>(
@@ -172,12 +177,8 @@ pub(crate) fn irrevocably<'env, W: World, T>(
 where
     W::Control: StarvationFree,
 {
-    match run_on(seat, &mut Once(Some(body)), Record::default(), true) {
-        Ok(value) => value,
-        Err(Interrupted(())) => {
-            panic!("an irrevocable transaction handed on the interruption of another transaction")
-        }
-    }
+    run_on(seat, &mut Once(Some(body)), Record::default(), true)
+        .unwrap_or_else(|interrupted| refuse_of_another(interrupted))
 }
 
 /// An attempt under way: undone when dropped, which is when the closure panics.
@@ -361,6 +362,9 @@ fn abandon<W: World>(seat: &Seat<W>) {
     ManuallyDrop::new(Attempt { seat, desk: seat.desk(), peg: seat.peg }).undo(Ending::Cancel);
 }
 
+/// How much a transaction keeps that is to be freed when it is over.
+const DUE_MAX: usize = 1_024;
+
 /// From among how many turns a number of them is drawn: 2 to the power of this, at most. (The model checkers are not to spin for
 /// long.)
 const DOUBLINGS_MAX: u32 = if cfg!(any(loom, shuttle)) { 4 } else { 12 };
@@ -395,8 +399,11 @@ fn try_first<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     if seat.is_ready() { try_once(seat, body, false).map_err(Some) } else { Err(None) }
 }
 
-/// Who has failed as often looks whether it is himself who is in his way.
-pub(crate) const FAILURES_SUSPICIOUS: u32 = 8;
+/// Whether who has failed as often looks whether it is himself who is in his way: whether he is in the midst of another attempt, or
+/// commits others in the midst of this one.
+pub(crate) fn is_suspicious(failures: u32) -> bool {
+    failures > 0 && failures.is_multiple_of(8)
+}
 
 /// How an attempt ended that is to be followed by another one.
 #[derive(Clone, Copy)]
@@ -456,6 +463,9 @@ fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
 /// Gives others some time, as this kind of failure has it; answers the record with it.
 #[cold]
 fn after<W: World>(seat: &Seat<W>, failed: Failed, record: Record) -> Record {
+    if seat.desk().due_count() > DUE_MAX {
+        seat.free();
+    }
     match failed {
         Failed::Slept => Record::default(),
         Failed::LetGo => Record { must_speculate: true, ..Record::default() },
@@ -485,24 +495,31 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         let failures = record.failures;
         let falls_back = W::Control::FALLS_BACK && failures >= memory.attempts_max && !record.must_speculate;
         let is_irrevocable = W::Control::IS_IRREVOCABLE && must_not_fail || falls_back;
-        if is_irrevocable || failures == FAILURES_SUSPICIOUS {
+        let is_suspicious = is_suspicious(failures);
+        if is_irrevocable || is_suspicious {
             memory.refuse_inside_another(seat.desk().slot);
         }
-        // Dropped last, also by a panic: the next one begins when all locks are released.
-        let _ticket = is_irrevocable.then(|| {
+        let elsewhere = is_suspicious.then(|| memory.commits_elsewhere(seat.desk().slot));
+        // Dropped when all locks are released, also by a panic: then the next one begins.
+        let ticket = is_irrevocable.then(|| {
             let desk = seat.desk();
             desk.counts.irrevocable.add_one();
             memory.ticket.take(memory.host(), &memory.room, desk.slot)
         });
         wait_to_begin::<W>(seat.desk());
-        match try_once(seat, body, is_irrevocable) {
+        let ended = try_once(seat, body, is_irrevocable);
+        drop(ticket);
+        match ended {
             Ok(answer) => {
                 if answer.is_ok() && failures > 0 {
                     seat.desk().counts.attempts_max.raise(u64::from(failures) + 1);
                 }
                 return answer;
             }
-            Err(failed) => record = after(seat, failed, record),
+            Err(failed) => {
+                memory.refuse_one_inside(seat.desk().slot, elsewhere);
+                record = after(seat, failed, record);
+            }
         }
     }
 }
@@ -525,6 +542,18 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
 /// ```
 pub struct Session<W: World>(Seat<W>);
 
+/// The seat of a session, for one transaction: when that is over, or its closure has panicked, what is due is freed.
+struct Sitting<'a, W: World>(&'a mut Seat<W>);
+
+impl<W: World> Drop for Sitting<'_, W> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.0.desk().due_count() > 0 {
+            self.0.free();
+        }
+    }
+}
+
 impl<W: World> Session<W> {
     pub(crate) fn new(seat: Seat<W>) -> Self {
         Session(seat)
@@ -536,7 +565,7 @@ impl<W: World> Session<W> {
         &mut self,
         body: impl for<'tx> FnMut(Tx<'tx, 'env, W>) -> Result<T, Interrupted>,
     ) -> T {
-        atomically(&mut self.0, body)
+        atomically(Sitting(&mut self.0).0, body)
     }
 
     /// As [`try_atomically`](crate::try_atomically).
@@ -548,7 +577,7 @@ impl<W: World> Session<W> {
         &mut self,
         body: impl for<'tx> FnMut(Tx<'tx, 'env, W>) -> Result<T, E>,
     ) -> Result<T, E> {
-        try_atomically(&mut self.0, body)
+        try_atomically(Sitting(&mut self.0).0, body)
     }
 
     /// As [`view`](crate::view).
@@ -557,7 +586,7 @@ impl<W: World> Session<W> {
         &mut self,
         body: impl for<'tx> FnMut(Snapshot<'tx, 'env, W>) -> Result<T, Interrupted>,
     ) -> T {
-        view(&mut self.0, body)
+        view(Sitting(&mut self.0).0, body)
     }
 
     /// As [`irrevocably`](crate::irrevocably).
@@ -568,13 +597,13 @@ impl<W: World> Session<W> {
     where
         W::Control: StarvationFree,
     {
-        irrevocably(&mut self.0, body)
+        irrevocably(Sitting(&mut self.0).0, body)
     }
 
     /// Frees what is old enough of what transactions of this session have freed.
     pub fn collect(&mut self) {
-        let memory = self.0.memory;
-        self.0.desk().collect(&memory.epochs);
+        let sitting = Sitting(&mut self.0);
+        sitting.0.desk().collect(&sitting.0.memory.epochs);
     }
 
     /// How much of what transactions of this session have freed is still kept, because somebody may be looking at it.

@@ -152,11 +152,18 @@ global!(Dctl, Dcotl, DctlSf, DcotlSf, Tl2Gv4, Tl2Gv5, TinyStm, TwoPlSf);
 /// # What not to do inside
 ///
 /// Whatever cannot be run again or taken back: input and output, sending messages, locking mutexes (see
-/// [`irrevocably`]). Another transaction of the same world (also [`TVar::load`](crate::TVar::load), and whatever is run when a
-/// value is dropped): it would not be part of this one, could not see what this one has written, and if it wanted what this
-/// one has locked would wait for ever; so it panics, at once as a rule, at the latest before it waits. Long work, while others
-/// wait for what was written. That variables live as long as the transaction, that handles do not leave it, and that it stays on its
-/// thread, is seen to by the types.
+/// [`irrevocably`]). Another transaction of the same world (also [`TVar::load`](crate::TVar::load), and whatever is run when the
+/// closure drops a value): it would not be part of this one, could not see what this one has written, if it wanted what this
+/// one has locked would wait for ever, and if it wrote what this one has read would have it run again for ever; so it panics, at
+/// once as a rule, at the latest before either happens. Long work, while others wait for what was written. That variables live as
+/// long as the transaction, that handles do not leave it, and that it stays on its thread, is seen to by the types.
+///
+/// What the transaction frees may well run transactions when it is dropped: that is done when it is over. If a `Drop` panics then,
+/// the panic comes out of here, after all else has been freed, and the transaction has committed.
+///
+/// # Panics
+/// If the closure, or a `Drop` of what is freed, does; and if the closure hands on an interruption that is not of its own attempt: of
+/// another world's transaction, inside which it runs, say. ([`try_atomically`] answers that one, as any other error.)
 ///
 /// ```
 /// use noonmark_stm::{TVar, atomically};

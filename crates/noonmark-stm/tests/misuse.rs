@@ -292,6 +292,61 @@ fn a_session_inside_another<W: World>() {
     assert_eq!(second.atomically(|tx| var.update(tx, |value| value + 10)), 12);
 }
 
+/// One that changes what the other has read, and so would have it run again for ever, is refused, too.
+fn a_session_that_interrupts_another<W: World>() {
+    let (var, other) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
+    let (mut first, mut second) = (W::session(), W::session());
+    is_refused(|| {
+        first.atomically(|tx| {
+            var.get(tx)?;
+            second.atomically(|tx| var.update(tx, |value| value + 1));
+            var.get(tx)?;
+            other.set(tx, 1)
+        })
+    });
+    is_refused(|| {
+        first.view(|tx| {
+            let before = var.get(tx)?;
+            second.atomically(|tx| var.update(tx, |value| value + 1));
+            Ok((before, var.get(tx)?))
+        })
+    });
+    assert_eq!(other.load(), 0);
+    assert_eq!(first.atomically(|tx| other.update(tx, |value| value + 1)), 1);
+}
+
+/// A closure that hands on an interruption which is not of its own attempt would most likely do so each time.
+fn an_interruption_of_another<W: World>() {
+    let var = TVar::<u64, W>::new_in(0);
+    let mut stray = None;
+    W::atomically(|tx| {
+        tx.or_else(
+            |tx| {
+                stray = tx.retry::<()>().err();
+                Err(stray.unwrap())
+            },
+            |_| Ok(()),
+        )
+    });
+    let stray = stray.unwrap();
+    let refused = catch_unwind(AssertUnwindSafe(|| {
+        W::atomically(|tx| {
+            var.set(tx, 1)?;
+            Err::<(), _>(stray)
+        })
+    }));
+    let message = refused.unwrap_err();
+    let message = message.downcast_ref::<&str>().copied().unwrap_or_default();
+    assert!(message.contains("interruption of another"), "{message}");
+    // It is an error as any other to those who have errors.
+    let called_off: Result<(), CalledOff> = W::try_atomically(|tx| {
+        var.set(tx, 1)?;
+        Err(stray)?
+    });
+    assert!(called_off.is_err());
+    assert_eq!(var.load(), 0);
+}
+
 /// Also where there is no other desk to work at.
 fn a_transaction_inside_the_only_one<W: World>() {
     let var = TVar::<u64, W>::new_in(0);
@@ -317,5 +372,7 @@ for_each_control! {
     moody_keys_in_a_skip_map,
     a_node_of_a_branch_that_was_undone,
     a_session_inside_another,
+    a_session_that_interrupts_another,
+    an_interruption_of_another,
     a_transaction_inside_the_only_one,
 }

@@ -4,13 +4,15 @@
 mod support;
 
 use noonmark_stm::{
-    Boxed, Interrupted, Look, Structure, TField, THashMap, TLink, TMap, TQueue, TRavlMap, TRbMap, TRef,
-    TRoot, TSkipMap, TZipMap, World,
+    Boxed, DcotlSf, Interrupted, Look, Memory, Own, Settings, StarvationFree, Structure, TField, THashMap,
+    TLink, TMap, TQueue, TRavlMap, TRbMap, TRef, TRoot, TSkipMap, TZipMap, Threads, TwoPlSf, World,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use support::for_each_control;
 use support::for_each_control as for_each_deferred_control;
+use support::for_each_control as for_each_starvation_free_control;
 
 type TCell<T, W> = noonmark_stm::TCell<T, W>;
 type TVar<T, W> = noonmark_stm::TVar<T, W>;
@@ -319,24 +321,178 @@ fn a_branch_that_is_undone_keeps_what_may_still_be_looked_at<W: World>() {
     assert_eq!(cell.load().checked(), 1);
 }
 
-fn dropping_may_run_transactions<W: World>() {
-    struct Notes<W: World>(Arc<TVar<u64, W>>);
-    impl<W: World> Drop for Notes<W> {
-        fn drop(&mut self) {
-            W::atomically(|tx| self.0.update(tx, |count| count + 1));
-        }
+/// Runs a transaction when it is dropped.
+struct Notes<W: World> {
+    dropped: Arc<TVar<u64, W>>,
+    note: fn(&TVar<u64, W>),
+}
+
+impl<W: World> Drop for Notes<W> {
+    fn drop(&mut self) {
+        (self.note)(&self.dropped);
     }
+}
+
+fn note<W: World>(dropped: &TVar<u64, W>) {
+    W::atomically(|tx| dropped.update(tx, |count| count + 1));
+}
+
+fn note_irrevocably<W: World>(dropped: &TVar<u64, W>)
+where
+    W::Control: StarvationFree,
+{
+    W::irrevocably(|tx| dropped.update(tx, |count| count + 1));
+}
+
+/// Whatever ends a transaction, it holds nothing any more that they want who run when it frees.
+fn dropping_runs_transactions<W: World>(note: fn(&TVar<u64, W>), set: fn(&TCell<Notes<W>, W>, Notes<W>)) {
+    const ROUNDS: u64 = 200;
     let dropped = Arc::new(TVar::<u64, W>::new_in(0));
-    let cell = TCell::<Notes<W>, W>::new_in(Notes(dropped.clone()));
-    for _ in 0..200 {
-        W::atomically(|tx| cell.set(tx, Notes(dropped.clone())));
+    let new = || Notes { dropped: dropped.clone(), note };
+    let cell = TCell::<Notes<W>, W>::new_in(new());
+    for _ in 0..ROUNDS {
+        set(&cell, new());
+    }
+    // What is not committed is dropped, too.
+    for _ in 0..ROUNDS {
+        let called_off: Result<(), CalledOff> = W::try_atomically(|tx| {
+            cell.set(tx, new())?;
+            Err(CalledOff)
+        });
+        assert!(called_off.is_err());
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            W::atomically(|tx| {
+                cell.set(tx, new())?;
+                if true {
+                    panic!("in the closure");
+                }
+                Ok(())
+            })
+        }));
+        assert!(panicked.is_err());
+        W::atomically(|tx| {
+            tx.or_else(
+                |tx| {
+                    cell.set(tx, new())?;
+                    tx.retry()
+                },
+                |_| Ok(()),
+            )
+        });
     }
     drop(cell);
-    // Not at all desks, or there would be none for the dropping.
+    // Each thread of one transaction works at whatever desk it finds, and leaves there what is still too young.
+    for _ in 0..4 {
+        // Where there is one desk only, nobody may keep it.
+        drop(W::session());
+    }
+    let kept = Arc::strong_count(&dropped) as u64 - 1;
+    assert_eq!(dropped.load() + kept, 1 + 4 * ROUNDS);
+    assert!(kept <= ROUNDS, "{kept} of them are not freed");
+}
+
+fn dropping_may_run_transactions<W: World>() {
+    dropping_runs_transactions::<W>(note, |cell, value| {
+        // (Given away in the first attempt: there is no other.)
+        let mut value = Some(value);
+        W::atomically(|tx| value.take().map_or(Ok(()), |value| cell.set(tx, value)));
+    });
     let mut session = W::session();
+    let dropped = Arc::new(TVar::<u64, W>::new_in(0));
+    let new = || Notes { dropped: dropped.clone(), note: note::<W> };
+    let cell = TCell::<Notes<W>, W>::new_in(new());
+    for _ in 0..200 {
+        session.atomically(|tx| cell.set(tx, new()));
+    }
+    drop(cell);
     (0..4).for_each(|_| session.collect());
-    drop(session);
     assert_eq!(dropped.load(), 201);
+}
+
+/// There is one ticket: whoever frees has given it back.
+fn dropping_may_run_irrevocable_transactions<W: World>()
+where
+    W::Control: StarvationFree,
+{
+    dropping_runs_transactions::<W>(note_irrevocably, |cell, value| W::irrevocably(|tx| cell.set(tx, value)));
+}
+
+/// There is one slot: whoever frees has given it back.
+#[test]
+fn dropping_may_run_transactions_where_there_is_one_slot() {
+    noonmark_stm::world! {
+        struct One: DcotlSf, Threads, Own = Memory::new(Settings::default().slots(1), Threads::default());
+        struct OneOfPlSf: TwoPlSf, Threads, Own = Memory::new(Settings::default().slots(1), Threads::default());
+    }
+    dropping_runs_transactions::<One>(note, |cell, value| One::irrevocably(|tx| cell.set(tx, value)));
+    dropping_runs_transactions::<OneOfPlSf>(note_irrevocably, |cell, value| {
+        OneOfPlSf::irrevocably(|tx| cell.set(tx, value));
+    });
+}
+
+/// Some panic when they are dropped.
+struct Panicking {
+    _counted: Counted,
+    panics: bool,
+}
+
+impl Drop for Panicking {
+    fn drop(&mut self) {
+        if self.panics && !std::thread::panicking() {
+            std::panic::resume_unwind(Box::new("in a drop"));
+        }
+    }
+}
+
+/// A `Drop` that panics keeps nothing else from being freed, and nothing from being committed.
+fn dropping_may_panic<W: World>() {
+    let alive = Arc::new(AtomicI64::new(0));
+    let new = |number, panics| Panicking { _counted: Counted::new(&alive, number), panics };
+    let (cell, var) = (TCell::<Panicking, W>::new_in(new(0, false)), TVar::<u64, W>::new_in(0));
+    let map = TRavlMap::<u64, Boxed<Panicking>, W>::new_in();
+    let mut panics = 0;
+    for round in 1..=1_000 {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            W::atomically(|tx| {
+                cell.set(tx, new(round, round % 3 == 0))?;
+                map.insert(tx, round % 50, new(round, round % 7 == 0))?;
+                if round % 5 == 0 {
+                    map.remove(tx, &(round % 49))?;
+                }
+                var.set(tx, round)
+            });
+        }));
+        panics += u32::from(caught.is_err());
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            W::atomically(|tx| {
+                tx.or_else(
+                    |tx| {
+                        cell.set(tx, new(0, true))?;
+                        map.insert(tx, round % 50, new(0, true))?;
+                        tx.retry()
+                    },
+                    |tx| var.update(tx, |value| value + 1).map(drop),
+                )
+            });
+        }));
+        panics += u32::from(caught.is_err());
+        assert_eq!(W::view(|tx| Ok((cell.read(tx)?._counted.checked(), var.get(tx)?))), (round, round + 1));
+    }
+    assert!(panics > 1_000, "{panics} panics came out");
+    W::view(|tx| map.check(tx).map(drop));
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        W::atomically(|tx| {
+            cell.set(tx, new(0, false))?;
+            (0..50).try_for_each(|key| map.remove(tx, &key).map(drop))
+        });
+    }));
+    let mut sessions: Vec<_> = (0..16).map(|_| W::session()).collect();
+    for _ in 0..4 {
+        for session in &mut sessions {
+            let _ = catch_unwind(AssertUnwindSafe(|| session.collect()));
+        }
+    }
+    assert_eq!(alive.load(Ordering::Relaxed), 1, "only what is in the cell is left");
 }
 
 for_each_control! {
@@ -352,12 +508,23 @@ for_each_control! {
     a_branch_that_is_undone_keeps_what_may_still_be_looked_at,
 }
 
-/// Where one thread meets no conflict: a value that is dropped in the closure, because it could not be set, may run none.
+/// Where one thread meets no conflict: a value that is dropped in the closure, because it could not be set, may run none, and if it
+/// panics then the closure does.
 mod deferred {
     use super::*;
 
     for_each_deferred_control! {
         [dctl, dcotl, dctl_sf, dcotl_sf] in table [dcotl]:
         dropping_may_run_transactions,
+        dropping_may_panic,
+    }
+}
+
+mod starvation_free {
+    use super::*;
+
+    for_each_starvation_free_control! {
+        [dctl_sf, dcotl_sf, two_pl_sf] in table [dcotl_sf]:
+        dropping_may_run_irrevocable_transactions,
     }
 }
