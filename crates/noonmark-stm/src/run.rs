@@ -365,9 +365,9 @@ fn abandon<W: World>(seat: &Seat<W>) {
 /// How much a transaction keeps that is to be freed when it is over.
 const DUE_MAX: usize = 1_024;
 
-/// From among how many turns a number of them is drawn: 2 to the power of this, at most. (The model checkers are not to spin for
-/// long.)
-const DOUBLINGS_MAX: u32 = if cfg!(any(loom, shuttle)) { 4 } else { 12 };
+/// From among how many turns a number of them is drawn: 2 to the power of this, at most. That is longer than most transactions take;
+/// less would not keep those apart that are longer. (Loom, which tries each turn, has no such transactions.)
+const DOUBLINGS_MAX: u32 = if cfg!(loom) { 4 } else { 12 };
 
 /// Gives others some time, after so many conflicts: a number of turns drawn by chance, from among twice as many each time. After
 /// the first it is one turn or none, as most conflicts are with what is over.
