@@ -1,9 +1,9 @@
 //! Runs transactions of sixteen operations on rows that all fit into the cache, and nothing else: for
 //! `scripts/instructions-per-operation`, which counts what one operation takes.
 //!
-//!     operations read|update|mixed|get-many|update-many TRANSACTIONS ROWS PROTOCOL hash|ordered
+//!     operations read|update|mixed|get-many|update-many TRANSACTIONS ROWS PROTOCOL hash|ordered fine|coarse|splitting
 
-use noonmark::{Database, IndexKind, Protocol, TableOptions};
+use noonmark::{Database, Granularity, IndexKind, Protocol, TableOptions};
 use std::hint::black_box;
 
 /// Half of the columns of Granularity's form of YCSB.
@@ -11,10 +11,10 @@ type Half = [[u8; 10]; 5];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [what, transactions, rows, protocol, index] = arguments.as_slice() else {
-        return Err(
-            "give: read|update|mixed|get-many|update-many TRANSACTIONS ROWS PROTOCOL hash|ordered".into()
-        );
+    let [what, transactions, rows, protocol, index, granularity] = arguments.as_slice() else {
+        return Err("give: read|update|mixed|get-many|update-many TRANSACTIONS ROWS PROTOCOL hash|ordered \
+                    fine|coarse|splitting"
+            .into());
     };
     let (transactions, rows): (usize, u64) = (transactions.parse()?, rows.parse()?);
     let protocol: Protocol = protocol.parse()?;
@@ -23,13 +23,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "ordered" => IndexKind::Ordered,
         other => return Err(format!("there is no index {other:?}").into()),
     };
+    let granularity = match granularity.as_str() {
+        "fine" => Granularity::Fine,
+        "coarse" => Granularity::Coarse,
+        "splitting" => Granularity::Splitting,
+        other => return Err(format!("timestamps are not {other:?}").into()),
+    };
     if rows == 0 {
         return Err("there must be at least one row".into());
     }
 
     let db = Database::in_memory();
     let expected = usize::try_from(rows)?;
-    let options = TableOptions::new().protocol(protocol).index(index).expected_rows(expected);
+    let options =
+        TableOptions::new().protocol(protocol).index(index).granularity(granularity).expected_rows(expected);
     let table = db.create_table::<u64, (Half, Half)>("rows", options)?;
     let (even, odd) = (table.group::<0>(), table.group::<1>());
     let mut session = db.session()?;

@@ -172,7 +172,7 @@ impl<H: Host> Context<H> {
         if t.split.is_none() { &t.layout } else { self.layout_now(table, record) }
     }
 
-    #[cold]
+    /// Of a table whose records can be split. (Out of line, or whoever has none that can would pay for it.)
     #[inline(never)]
     fn layout_now<'a>(&self, table: TableRef, record: RecordPtr) -> &'a Layout {
         let t = table.get();

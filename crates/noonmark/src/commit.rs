@@ -532,20 +532,20 @@ impl<H: Host> Context<H> {
     }
 }
 
-/// Of a record that can be split: how it is laid out. If it is whole, leaves behind which groups are written.
-#[cold]
+/// Of a record that can be split: how it is laid out. If it is whole, leaves behind which groups are written. (Out of line, or
+/// whoever has none that can would pay for it.)
 #[inline(never)]
 fn note_written(entry: &WriteEntry) -> &Layout {
-    let groups = match entry.effect {
-        Effect::Keep => 0,
-        Effect::Change => entry.valued(),
-        Effect::Insert | Effect::Delete => u8::MAX,
-    };
-    if entry.table.get().is_whole(entry.at) {
-        // SAFETY: pinned since the record was found, whose table splits.
-        unsafe { entry.record.last_use() }.note_written(groups);
+    let table = entry.table.get();
+    match &table.split {
+        Some(split) if !table.is_whole(entry.at) => split,
+        _ => {
+            let groups = if entry.effect == Effect::Change { entry.valued() } else { u8::MAX };
+            // SAFETY: pinned since the record was found, whose table splits.
+            unsafe { entry.record.last_use() }.note_written(groups);
+            &table.layout
+        }
     }
-    entry.layout()
 }
 
 /// Stores the new values of a cell that is locked.

@@ -286,11 +286,10 @@ impl TableCore {
         }
     }
 
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn whole_or<'a>(&'a self, split: &'a Layout, record: RecordPtr) -> &'a Layout {
         // SAFETY: the caller is pinned, and the cell is one of the table's.
-        let word = unsafe { record.cell(self.layout.cells()[0], 0) }.word.load();
+        let word = unsafe { record.cell(self.layout.group(0).cell_at as usize, 0) }.word.load();
         if word.is_reclaimed() { split } else { &self.layout }
     }
 
@@ -325,7 +324,7 @@ impl TableCore {
 
     /// Whether the cell at this offset is that of a whole record in a table that splits.
     pub(crate) fn is_whole(&self, at: u32) -> bool {
-        self.split.is_some() && self.layout.cells()[0] == at as usize
+        self.split.is_some() && self.layout.group(0).cell_at == at
     }
 
     /// Its secondary indexes.
