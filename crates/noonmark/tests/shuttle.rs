@@ -44,7 +44,12 @@ struct Play {
     threads: Vec<Vec<Vec<Op>>>,
     escape_after: Option<u32>,
     bug: Option<Bug>,
+    /// Where rows can split: every so many transactions a session looks whether one can be made whole.
+    look_at_splits_every: u64,
 }
+
+/// How many rows of all runs were split when the run was over.
+static LEFT_SPLIT: AtomicU64 = AtomicU64::new(0);
 
 impl Play {
     fn draw(setup: &Setup, menu: Menu, shape: &[usize], numbers: &mut Numbers) -> Self {
@@ -61,12 +66,17 @@ impl Play {
             .collect();
         // Rarely, or soon. Never would be a livelock in some schedules: two that always undo each other.
         let escape_after = Some([50, 1, 2][numbers.below(3)]);
-        Play { setup: setup.clone(), menu, threads, escape_after, bug: None }
+        // At once, or not within the run.
+        let look_at_splits_every = [1, 1_000][numbers.below(2)];
+        Play { setup: setup.clone(), menu, threads, escape_after, bug: None, look_at_splits_every }
     }
 
     /// Runs it once, under whatever schedule; whether a serial order explains it, and the tale.
     fn run(&self) -> (bool, String) {
-        let mut builder = Database::builder().max_sessions(self.threads.len() + 1);
+        let mut builder = Database::builder()
+            .max_sessions(self.threads.len() + 1)
+            .split_after(1)
+            .look_at_splits_every(self.look_at_splits_every);
         if let Some(bug) = self.bug {
             builder = builder.plant(bug);
         }
@@ -122,6 +132,7 @@ impl Play {
         for thread in threads {
             thread.join().unwrap();
         }
+        LEFT_SPLIT.fetch_add(db.split_rows() as u64, Ordering::Relaxed);
         let after = state_of(&mut db.session().unwrap(), &tables, self.menu.keys);
         let txns = ended.lock().unwrap();
         let explained = is_explained(&before, &txns, &after, self.setup.is_strict());
@@ -219,6 +230,22 @@ fn mixes_of_two() {
 #[test]
 fn a_mix_of_all() {
     attack(&setups(&Protocol::all_that_mix())[0], &[2, 2, 2], 6, 10);
+}
+
+/// Rows are split and made whole while others read, write, delete and put them in.
+#[test]
+fn timestamps_that_split_themselves() {
+    for &protocol in Protocol::ALL {
+        if protocol == Protocol::Fixed {
+            continue; // Its versions hang on cells.
+        }
+        for setup in setups(&[protocol]) {
+            let setup = Setup { granularity: Granularity::Splitting, ..setup };
+            attack(&setup, &[3, 3], 8, 20);
+            attack(&setup, &[2, 2, 2], 8, 20);
+        }
+    }
+    assert!(LEFT_SPLIT.load(Ordering::Relaxed) > 0, "none has ever been split");
 }
 
 /// A group is read whole, in an attempt that will fail, too: while another transaction installs, word by
@@ -391,7 +418,14 @@ fn times_are_raised_before_the_last_look() {
         ];
         for [first, second] in skews {
             let threads = vec![vec![first], vec![second]];
-            let play = Play { setup: setup.clone(), menu, threads, escape_after: None, bug: None };
+            let play = Play {
+                setup: setup.clone(),
+                menu,
+                threads,
+                escape_after: None,
+                bug: None,
+                look_at_splits_every: 1,
+            };
             let judge = |explained: bool, tale: String| assert!(explained, "{tale}");
             under(RandomScheduler::new_from_seed(1, 2_000), &play, judge);
             under(PctScheduler::new_from_seed(1, 3, 2_000), &play, judge);
