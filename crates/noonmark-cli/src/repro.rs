@@ -10,7 +10,7 @@ use crate::args::Repro;
 use crate::error::Failure;
 use crate::{bench, machine, output};
 use indicatif::{ProgressBar, ProgressStyle};
-use noonmark_sim::repro::{self, Axis, Cell, Contended, Experiment, Plan, Size, Workload};
+use noonmark_sim::repro::{self, Axis, Cell, Contended, Experiment, Plan, Short, Size, Workload};
 use noonmark_workloads::driver::memory;
 use noonmark_workloads::report::{
     self, Reproduction, RunReport, latency, rate, reproductions_json, reproductions_page, reproductions_text,
@@ -59,7 +59,7 @@ fn list() -> Result<(), Failure> {
     for experiment in repro::all() {
         let Experiment { name, figure, title, claims, alternatives, .. } = experiment;
         text.push_str(&format!(
-            "{name:<20}  {figure}\n{:22}{title}\n{:22}{} statements of the paper, {} choices to change\n",
+            "{name:<22}  {figure}\n{:24}{title}\n{:24}{} statements of the paper, {} choices to change\n",
             "",
             "",
             claims.len(),
@@ -166,10 +166,16 @@ fn in_words(cell: &Cell) -> String {
             format!("YCSB {x}:{} {read_only_percent} % read-only", 100 - x)
         }
         Workload::Tpcc { .. } => String::from("TPC-C"),
+        Workload::Memory(Short { structure, updates_percent, .. }) => {
+            format!("{structure} {updates_percent} % updates")
+        }
     };
-    let groups = format!("{:?}", cell.granularity).to_lowercase();
     let cores = if cell.cores == 1 { "1 core".into() } else { format!("{} cores", cell.cores) };
-    format!("{workload} {groups} {}, {cores}", cell.protocol.name())
+    let groups = match cell.protocol.groups(cell.granularity) {
+        "" => String::new(),
+        groups => format!(" {groups}"),
+    };
+    format!("{workload}{groups} {}, {cores}", cell.protocol.name())
 }
 
 /// A bar on a terminal, a line for each run elsewhere.

@@ -37,6 +37,16 @@ pub enum Work {
     Operation,
     /// Something that was read or written is seen to when the transaction commits.
     Commit,
+    /// As `Attempt`, in transactional memory, whose steps are shorter.
+    MemoryAttempt,
+    /// Something is read there by a transaction that only reads.
+    MemoryRead,
+    /// Something is read there, and logged, and looked at once more when the transaction commits.
+    MemoryLoggedRead,
+    /// Something is locked there and written, and let go of.
+    MemoryWrite,
+    /// A node is made there, or freed.
+    MemoryNode,
 }
 
 /// A logical cache line: never an address, so that a simulated run is the same on every machine.

@@ -4,12 +4,12 @@
 //! a session of its own; those that end within the measured time count. What is measured begins after a warm-up, in
 //! which the caches fill and queues form.
 //!
-//! What it does not do: it knows no paper and no plot.
+//! What it does not do: it knows no paper and no plot, and of the transactional memory nothing ([`crate::memory`] does).
 
-use crate::cores::{Limit, Limits};
+use crate::cores::{Limit, Limits, Report};
 use crate::{LineCounts, Picoseconds, SimulationError, VirtualCores};
 use noonmark_workloads::driver::memory;
-use noonmark_workloads::engine::EngineStore;
+use noonmark_workloads::engine::{EngineSession, EngineStore};
 use noonmark_workloads::random::Random;
 use noonmark_workloads::store::{Conflicts, Failure, Session, Store};
 use noonmark_workloads::workload::{Condition, RunError, Seat, Share, Workload};
@@ -47,6 +47,10 @@ pub struct Measured {
     pub conflicts: Conflicts,
     /// The most attempts that one transaction took.
     pub attempts_max: u64,
+    /// How often the clock of the transactional memory was advanced in them, where its control has one.
+    pub clock_increments: Option<u64>,
+    /// Attempts in them that were irrevocable, where a control of the transactional memory knows that.
+    pub irrevocable: Option<u64>,
     /// Latencies of the transactions that ended in them, in nanoseconds, sorted.
     pub latencies_ns: Vec<u32>,
     /// What the lines saw in them.
@@ -84,21 +88,61 @@ pub enum ExperimentError {
     Simulation(#[from] SimulationError),
 }
 
-/// What a worker did within the measured time.
-#[derive(Default)]
-struct Tally {
-    committed: u64,
-    user_rollbacks: u64,
-    attempts_max: u64,
-    latencies_ns: Vec<u32>,
+/// What is run: transactions, by workers, one after another.
+pub(crate) trait Job {
+    /// Who will run them.
+    type Worker;
+    /// He, on his core.
+    type Seated;
+    /// What is counted of all of them together.
+    type Counts: Clone;
+
+    /// A worker comes to his core.
+    fn begin(&self, worker: Self::Worker) -> Result<Self::Seated, RunError>;
+
+    /// Runs a transaction.
+    fn execute(&self, seated: &mut Self::Seated) -> Result<Outcome, RunError>;
+
+    /// A worker leaves; says how many attempts one transaction of his took at most.
+    fn end(&self, seated: Self::Seated) -> u64;
+
+    /// What has been counted so far.
+    fn counts(&self) -> Self::Counts;
 }
 
-/// The conflicts by the time that measuring began, and by the time that it ended, with what the lines saw in between: taken by
-/// whoever comes there first.
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Committed,
+    CalledOff,
+    /// It did not come through, and was given up.
+    Failed,
+}
+
+/// What all workers did within the measured time.
 #[derive(Default)]
-struct Watch {
-    before: OnceCell<Conflicts>,
-    after: OnceCell<(Conflicts, LineCounts)>,
+pub(crate) struct Tally {
+    pub(crate) committed: u64,
+    pub(crate) user_rollbacks: u64,
+    pub(crate) attempts_max: u64,
+    /// Sorted.
+    pub(crate) latencies_ns: Vec<u32>,
+}
+
+/// What was done within the measured time, and what was counted when it began and when it ended.
+pub(crate) struct Done<C> {
+    pub(crate) tally: Tally,
+    pub(crate) before: C,
+    pub(crate) after: C,
+    pub(crate) lines: LineCounts,
+    pub(crate) report: Report,
+}
+
+/// The counts by the time that measuring began, and by the time that it ended, with what the lines saw in between: taken by
+/// whoever comes there first.
+struct Watch<C> {
+    before: OnceCell<C>,
+    after: OnceCell<(C, LineCounts)>,
 }
 
 /// Runs a workload that has made its tables on a store of these cores.
@@ -116,21 +160,50 @@ pub fn run<W: Workload<EngineStore<VirtualCores>>>(
     let mut loader = store.session().map_err(RunError::from)?;
     workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
     let workers = make_workers(workload, plan.workers, plan.seed, plan.requests)?;
+    let job = OfWorkload { store, workload, finished: RefCell::default() };
+    let Done { tally, before, after: mut conflicts, lines, report } = measure(cores, &job, workers, plan)?;
+    for (rule, count) in &mut conflicts.rules {
+        *count -= before.rules.get(rule).copied().unwrap_or(0);
+    }
+    conflicts.rules.retain(|_, count| *count > 0);
+    let conditions = workload.check(&mut loader, &mut job.finished.into_inner())?;
+    Ok(Measured {
+        seconds: plan.measured_ps as f64 / 1e12,
+        committed: tally.committed,
+        user_rollbacks: tally.user_rollbacks,
+        aborted: conflicts.rules.values().sum(),
+        conflicts,
+        attempts_max: tally.attempts_max,
+        clock_increments: None,
+        irrevocable: None,
+        latencies_ns: tally.latencies_ns,
+        lines,
+        steps: report.steps,
+        limit: report.limit,
+        conditions,
+    })
+}
+
+/// Has workers run transactions until the measured time is over.
+pub(crate) fn measure<J: Job>(
+    cores: &VirtualCores,
+    job: &J,
+    workers: Vec<J::Worker>,
+    plan: &Plan,
+) -> Result<Done<J::Counts>, ExperimentError> {
     let began_ps = cores.now_ps();
     let from_ps = began_ps + plan.warm_up_ps;
     let until_ps = from_ps + plan.measured_ps;
     let total = RefCell::new(Tally::default());
     let failed = Cell::new(None);
-    let finished = RefCell::new(Vec::new());
-    let watch = Watch::default();
-    let body = |worker: W::Worker| {
-        let (total, failed, finished, watch) = (&total, &failed, &finished, &watch);
+    let watch = Watch { before: OnceCell::new(), after: OnceCell::new() };
+    let body = |worker: J::Worker| {
+        let (total, failed, watch) = (&total, &failed, &watch);
         move || {
-            let (worker, tally) = match work(cores, store, workload, worker, from_ps..until_ps, watch) {
-                Ok(done) => done,
+            let tally = match work(cores, job, worker, from_ps..until_ps, watch) {
+                Ok(tally) => tally,
                 Err(error) => return failed.set(Some(error)),
             };
-            finished.borrow_mut().push(worker);
             let mut total = total.borrow_mut();
             total.committed += tally.committed;
             total.user_rollbacks += tally.user_rollbacks;
@@ -144,30 +217,86 @@ pub fn run<W: Workload<EngineStore<VirtualCores>>>(
     if let Some(error) = failed.take() {
         return Err(error.into());
     }
-    let Tally { committed, user_rollbacks, attempts_max, mut latencies_ns } = total.into_inner();
-    latencies_ns.sort_unstable();
-    let (mut conflicts, lines) =
-        watch.after.into_inner().unwrap_or_else(|| (store.conflicts(), report.lines));
-    let before = watch.before.into_inner().unwrap_or_else(|| conflicts.clone());
-    for (rule, count) in &mut conflicts.rules {
-        *count -= before.rules.get(rule).copied().unwrap_or(0);
+    let mut tally = total.into_inner();
+    tally.latencies_ns.sort_unstable();
+    let (after, lines) = watch.after.into_inner().unwrap_or_else(|| (job.counts(), report.lines));
+    let before = watch.before.into_inner().unwrap_or_else(|| after.clone());
+    Ok(Done { tally, before, after, lines, report })
+}
+
+fn work<J: Job>(
+    cores: &VirtualCores,
+    job: &J,
+    worker: J::Worker,
+    measured: std::ops::Range<Picoseconds>,
+    watch: &Watch<J::Counts>,
+) -> Result<Tally, RunError> {
+    let mut seated = job.begin(worker)?;
+    let mut tally = Tally::default();
+    let mut began_ps = cores.now_ps();
+    while began_ps < measured.end && !cores.is_over() {
+        let outcome = job.execute(&mut seated)?;
+        let ended_ps = cores.now_ps();
+        if ended_ps >= measured.start {
+            watch.before.get_or_init(|| {
+                cores.take_line_counts();
+                job.counts()
+            });
+        }
+        if ended_ps >= measured.end {
+            watch.after.get_or_init(|| (job.counts(), cores.take_line_counts()));
+        }
+        if measured.contains(&ended_ps) {
+            match outcome {
+                Outcome::Committed => tally.committed += 1,
+                Outcome::CalledOff => tally.user_rollbacks += 1,
+                Outcome::Failed => {}
+            }
+            let latency_ns = (ended_ps - began_ps) / 1_000;
+            tally.latencies_ns.push(u32::try_from(latency_ns).unwrap_or(u32::MAX));
+        }
+        began_ps = ended_ps;
     }
-    conflicts.rules.retain(|_, count| *count > 0);
-    let mut workers = finished.into_inner();
-    let conditions = workload.check(&mut loader, &mut workers)?;
-    Ok(Measured {
-        seconds: plan.measured_ps as f64 / 1e12,
-        committed,
-        user_rollbacks,
-        aborted: conflicts.rules.values().sum(),
-        conflicts,
-        attempts_max,
-        latencies_ns,
-        lines,
-        steps: report.steps,
-        limit: report.limit,
-        conditions,
-    })
+    tally.attempts_max = job.end(seated);
+    Ok(tally)
+}
+
+/// A workload of the engine.
+struct OfWorkload<'a, W: Workload<EngineStore<VirtualCores>>> {
+    store: &'a EngineStore<VirtualCores>,
+    workload: &'a W,
+    /// The workers that have left.
+    finished: RefCell<Vec<W::Worker>>,
+}
+
+impl<W: Workload<EngineStore<VirtualCores>>> Job for OfWorkload<'_, W> {
+    type Worker = W::Worker;
+    type Seated = (EngineSession<VirtualCores>, W::Worker);
+    type Counts = Conflicts;
+
+    fn begin(&self, worker: W::Worker) -> Result<Self::Seated, RunError> {
+        Ok((self.store.session()?, worker))
+    }
+
+    fn execute(&self, (session, worker): &mut Self::Seated) -> Result<Outcome, RunError> {
+        match self.workload.execute(session, worker) {
+            Ok(()) => Ok(Outcome::Committed),
+            Err(Failure::Rollback) => Ok(Outcome::CalledOff),
+            Err(Failure::Abort(abort)) if EngineStore::<VirtualCores>::is_conflict(&abort) => {
+                Ok(Outcome::Failed)
+            }
+            Err(Failure::Abort(abort)) => Err(RunError::transaction("a transaction of the workload", abort)),
+        }
+    }
+
+    fn end(&self, (mut session, worker): Self::Seated) -> u64 {
+        self.finished.borrow_mut().push(worker);
+        session.take_attempts_max()
+    }
+
+    fn counts(&self) -> Conflicts {
+        self.store.conflicts()
+    }
 }
 
 /// The workers of a run, with their requests.
@@ -183,47 +312,4 @@ pub(crate) fn make_workers<W: Workload<EngineStore<VirtualCores>>>(
     let seat =
         |number: usize| Seat { number, count, random: Random::new(seed, number as u64 + 1), requests, epoch };
     (0..count).map(|number| workload.worker(seat(number))).collect()
-}
-
-fn work<W: Workload<EngineStore<VirtualCores>>>(
-    cores: &VirtualCores,
-    store: &EngineStore<VirtualCores>,
-    workload: &W,
-    mut worker: W::Worker,
-    measured: std::ops::Range<Picoseconds>,
-    watch: &Watch,
-) -> Result<(W::Worker, Tally), RunError> {
-    let mut session = store.session()?;
-    let mut tally = Tally::default();
-    let mut began_ps = cores.now_ps();
-    while began_ps < measured.end && !cores.is_over() {
-        let outcome = workload.execute(&mut session, &mut worker);
-        let ended_ps = cores.now_ps();
-        if ended_ps >= measured.start {
-            watch.before.get_or_init(|| {
-                cores.take_line_counts();
-                store.conflicts()
-            });
-        }
-        if ended_ps >= measured.end {
-            watch.after.get_or_init(|| (store.conflicts(), cores.take_line_counts()));
-        }
-        if measured.contains(&ended_ps) {
-            match &outcome {
-                Ok(()) => tally.committed += 1,
-                Err(Failure::Rollback) => tally.user_rollbacks += 1,
-                Err(Failure::Abort(_)) => {}
-            }
-            let latency_ns = (ended_ps - began_ps) / 1_000;
-            tally.latencies_ns.push(u32::try_from(latency_ns).unwrap_or(u32::MAX));
-        }
-        if let Err(Failure::Abort(abort)) = outcome
-            && !EngineStore::<VirtualCores>::is_conflict(&abort)
-        {
-            return Err(RunError::transaction("a transaction of the workload", abort));
-        }
-        began_ps = ended_ps;
-    }
-    tally.attempts_max = session.take_attempts_max();
-    Ok((worker, tally))
 }

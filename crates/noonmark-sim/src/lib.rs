@@ -1,8 +1,8 @@
 //! Virtual cores: Noonmark's own transactions on a simulated machine.
 //!
 //! Each worker is a coroutine with a clock of its own. All of them run on one thread, one at a time; whose clock is
-//! behind runs next. What they run is the engine as it is: [`VirtualCores`] is a [host](noonmark_core::Host) like any
-//! other, and learns from the engine's rules which lines they are about to touch. A model of a cache-coherent machine says
+//! behind runs next. What they run is the engine, or the transactional memory, as it is: [`VirtualCores`] is a [host](noonmark_core::Host) like any
+//! other, and learns from their rules which lines they are about to touch. A model of a cache-coherent machine says
 //! how long that takes, and the worker's clock is put forward by it.
 //!
 //! So 128 cores are simulated on one, and exactly: a run is a function of its seed. Two runs of one seed are the same to
@@ -16,8 +16,9 @@
 //! 4. [`pricing`]: what steps cost, on a machine, or in schedules that are made to find bugs.
 //! 5. [`host`]: what the engine sees of it.
 //! 6. [`experiment`]: a workload on them, measured in virtual time.
-//! 7. [`repro`]: the papers' experiments on them, and what the papers say of them.
-//! 8. [`fuzz`]: small workloads under many schedules, their histories checked.
+//! 7. [`memory`]: the transactional memory on them, measured in the same way.
+//! 8. [`repro`]: the papers' experiments on them, and what the papers say of them.
+//! 9. [`fuzz`]: small workloads under many schedules, their histories checked.
 //!
 //! ```
 //! use noonmark::Database;
@@ -49,6 +50,7 @@ pub mod fuzz;
 pub mod host;
 pub mod lines;
 pub mod machine;
+pub mod memory;
 pub mod pricing;
 pub mod repro;
 

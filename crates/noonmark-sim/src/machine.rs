@@ -19,6 +19,10 @@
 //! - *What there is to compute*: instructions, counted on the engine itself (docs/cost-of-a-transaction.md; of an operation that finds a
 //!   row and reads it or gets it ready, 195 instructions; 95 to seal, validate and install), and shared out between looking
 //!   up and the rest by its table of parts.
+//! - *What there is to compute in transactional memory*: the same, counted on the memory (docs/cost-of-a-memory-transaction.md). Of a lookup in
+//!   a tree 11 instructions a level, of an update 42; what is left of a lookup, less the measuring program's, is 35 for the attempt. An
+//!   update of a hash map that changes something takes some 330 more than one that finds nothing to do: a lock or two to take, write and
+//!   let go of, and a node to make or to free. (Added with the memory's first experiments, before any of them was run.)
 //! - *A turn of a spin* is one pause: some 10 cycles before Skylake, some 40 on Zen.
 //! - *To wake* somebody takes as long as a line takes to get to him: the papers' systems spin on a word until it changes.
 //!   What an operating system takes to run a thread that sleeps, some microseconds, is not modelled.
@@ -89,6 +93,10 @@ impl Machine {
         pause_ps: 12_000,
     };
 
+    /// The same socket as if each of its 128 hardware threads were a core: [SlowClocks §7] goes up to so many.
+    pub const SLOW_CLOCKS_THREADS: Machine =
+        Machine { name: "one socket of 128 cores", cores_per_socket: 128, ..Machine::SLOW_CLOCKS };
+
     /// What it takes to compute this.
     pub fn work_ps(&self, work: Work) -> Picoseconds {
         let instructions = match work {
@@ -96,6 +104,10 @@ impl Machine {
             Work::Lookup => 60,
             Work::Operation => 135,
             Work::Commit => 95,
+            Work::MemoryAttempt => 35,
+            Work::MemoryRead => 11,
+            Work::MemoryLoggedRead => 42,
+            Work::MemoryWrite | Work::MemoryNode => 100,
         };
         instructions * self.instruction_ps
     }
@@ -122,7 +134,8 @@ mod tests {
         assert_eq!(Machine::GRANULARITY.socket_of(23), 0);
         assert_eq!(Machine::GRANULARITY.socket_of(24), 1);
         assert_eq!(Machine::GRANULARITY.socket_of(191), 7);
-        for machine in [Machine::GRANULARITY, Machine::SLOW_CLOCKS] {
+        assert_eq!(Machine::SLOW_CLOCKS_THREADS.cores(), 128);
+        for machine in [Machine::GRANULARITY, Machine::SLOW_CLOCKS, Machine::SLOW_CLOCKS_THREADS] {
             assert!(machine.private_lines.is_power_of_two());
             assert!(machine.sockets <= 8, "a line keeps a bit for each socket");
             assert!(machine.hit_ps < machine.atomic_hit_ps && machine.atomic_hit_ps < machine.near_ps);

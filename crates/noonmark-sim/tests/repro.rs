@@ -4,8 +4,9 @@
 //! what a transaction does, in the engine or in a workload, changes them, and writes down the new ones when he has understood why.
 
 use noonmark::Protocol::{self, Adaptive, Occ, Swiss, TicToc, TwoPhaseNoWait};
-use noonmark_sim::repro::{self, Cell, Experiment, Plan, Size};
+use noonmark_sim::repro::{self, Cell, Experiment, Plan, Rules, Size};
 use noonmark_workloads::report::{RunReport, Verdict, reproductions_json};
+use noonmark_workloads::stm::Contender;
 use noonmark_workloads::store::Granularity::{self, Coarse, Fine, Splitting};
 
 const SMALL: Size = Size {
@@ -13,6 +14,7 @@ const SMALL: Size = Size {
     contended_rows: 20_000,
     customers: 30,
     items: 1_000,
+    memory_keys: 2_000,
     warm_up_ps: 20_000_000,
     measured_ps: 100_000_000,
 };
@@ -23,6 +25,7 @@ fn named(name: &str) -> &'static Experiment {
 
 fn run(name: &str, protocol: Protocol, granularity: Granularity, cores: usize) -> RunReport {
     let variant = named(name).variant.clone();
+    let protocol = Rules::Engine(protocol);
     let run = repro::run(&Cell { variant, protocol, granularity, cores }, &SMALL, 1).unwrap();
     assert_ne!(run.consistent, Some(false), "{:?}", run.consistency);
     run
@@ -35,7 +38,12 @@ fn counts(run: &RunReport) -> (u64, u64) {
 
 fn json(seed: u64) -> String {
     let plan = Plan {
-        experiments: vec![named("granularity-fig2a"), named("granularity-fig3b"), named("dynamic-fig6")],
+        experiments: vec![
+            named("granularity-fig2a"),
+            named("granularity-fig3b"),
+            named("dynamic-fig6"),
+            named("slowclocks-fig7"),
+        ],
         cores: vec![4],
         size: Size { rows: 1_000, customers: 10, items: 100, ..SMALL },
         seed,
@@ -102,6 +110,7 @@ fn splitting_comes_to_the_same_everywhere() {
     let counts = |protocol, granularity, cores| {
         let variant = named("splitting-tpcc").variant.clone();
         let size = Size { warm_up_ps: 500_000_000, measured_ps: 500_000_000, ..SMALL };
+        let protocol = Rules::Engine(protocol);
         counts(&repro::run(&Cell { variant, protocol, granularity, cores }, &size, 1).unwrap())
     };
     let at = |cores| {
@@ -179,4 +188,144 @@ fn what_was_not_run_is_not_judged() {
     for (at, cell) in cells.iter().enumerate() {
         assert!(!cells[..at].contains(cell), "{cell:?}");
     }
+}
+
+/// A control at a point of a plot: commits, attempts that failed, and how often the clock was advanced.
+type OfMemory = (&'static str, u64, u64, Option<u64>);
+
+/// [SlowClocks §7, Figures 6 to 12] at a few points.
+#[test]
+fn memory_comes_to_the_same_everywhere() {
+    let points = |name: &str| {
+        let Experiment { variant, protocols, .. } = named(name);
+        let of = |&protocol: &Rules| {
+            let cell = Cell { variant: variant.clone(), protocol, granularity: Coarse, cores: 32 };
+            let run = repro::run(&cell, &SMALL, 1).unwrap();
+            assert_eq!(run.consistent, Some(true), "{:?}", run.consistency);
+            (protocol.name(), run.committed, run.aborted(), run.clock_increments)
+        };
+        protocols.iter().map(of).collect::<Vec<OfMemory>>()
+    };
+    let pinned: [(&str, &[OfMemory]); 7] = [
+        (
+            "slowclocks-fig6",
+            &[
+                ("DCTL", 7238, 47, Some(41)),
+                ("DCOTL", 7238, 47, Some(41)),
+                ("TL2-GV4", 3074, 6, Some(368)),
+                ("TL2-GV5", 7241, 47, Some(40)),
+                ("TinySTM", 2458, 1, Some(2458)),
+                ("2PLSF", 1193, 0, Some(1)),
+            ],
+        ),
+        (
+            "slowclocks-fig6-fixed",
+            &[
+                ("DCTL", 22438, 748, Some(419)),
+                ("DCOTL", 22328, 766, Some(426)),
+                ("TL2-GV4", 3560, 73, Some(224)),
+                ("TL2-GV5", 22219, 850, Some(437)),
+                ("TinySTM", 2378, 28, Some(2383)),
+                ("2PLSF", 22453, 212, Some(410)),
+                ("TicToc", 26902, 314, None),
+            ],
+        ),
+        (
+            "slowclocks-fig8b",
+            &[
+                ("DCOTL", 17478, 1125, Some(390)),
+                ("DCOTL-SF-K1", 3653, 100, Some(71)),
+                ("DCOTL-SF-K10", 17483, 1094, Some(385)),
+                ("DCOTL-SF-K100", 17483, 1094, Some(385)),
+            ],
+        ),
+        (
+            "slowclocks-fig9a",
+            &[
+                ("DCTL", 18553, 694, Some(422)),
+                ("DCOTL", 18683, 711, Some(401)),
+                ("DCTL-SF", 18370, 681, Some(401)),
+                ("DCOTL-SF", 18425, 663, Some(398)),
+                ("TL2-GV4", 6507, 124, Some(339)),
+                ("TL2-GV5", 18562, 795, Some(401)),
+                ("TinySTM", 4814, 58, Some(2443)),
+                ("2PLSF", 15131, 162, Some(323)),
+            ],
+        ),
+        (
+            "slowclocks-fig12-zip",
+            &[
+                ("DCTL", 2791, 2748, Some(440)),
+                ("DCOTL", 2674, 2886, Some(446)),
+                ("DCTL-SF", 2625, 2752, Some(375)),
+                ("DCOTL-SF", 2722, 3004, Some(401)),
+                ("TL2-GV4", 2052, 2356, Some(804)),
+                ("TL2-GV5", 1999, 2640, Some(210)),
+                ("TinySTM", 2661, 1900, Some(1866)),
+                ("2PLSF", 883, 155, Some(175)),
+            ],
+        ),
+        (
+            "slowclocks-fig12-skip",
+            &[
+                ("DCTL", 2875, 1868, Some(301)),
+                ("DCOTL", 3135, 2092, Some(315)),
+                ("DCTL-SF", 2717, 2127, Some(313)),
+                ("DCOTL-SF", 2619, 1998, Some(285)),
+                ("TL2-GV4", 1955, 1292, Some(842)),
+                ("TL2-GV5", 2411, 2136, Some(258)),
+                ("TinySTM", 2338, 1165, Some(1788)),
+                ("2PLSF", 872, 226, Some(241)),
+            ],
+        ),
+        (
+            "slowclocks-fig12-rb",
+            &[
+                ("DCTL", 4242, 2380, Some(428)),
+                ("DCOTL", 4086, 2747, Some(444)),
+                ("DCTL-SF", 3941, 2457, Some(416)),
+                ("DCOTL-SF", 3960, 2513, Some(433)),
+                ("TL2-GV4", 3093, 1660, Some(747)),
+                ("TL2-GV5", 3496, 2525, Some(304)),
+                ("TinySTM", 3544, 1270, Some(2109)),
+                ("2PLSF", 933, 149, Some(166)),
+            ],
+        ),
+    ];
+    assert_eq!(pinned.map(|(name, _)| (name, points(name))), pinned.map(|(name, of)| (name, of.to_vec())));
+}
+
+/// Where words are written that nobody reads before, DCOTL has no reason to advance its clock, and DCTL has.
+#[test]
+fn who_overwrites_moves_no_clock_under_dcotl() {
+    let experiment = named("slowclocks-fig6");
+    let overwrites = experiment
+        .alternatives
+        .iter()
+        .find(|other| other.words.contains("without having been read"))
+        .unwrap();
+    let mut variant = experiment.variant.clone();
+    (overwrites.change)(&mut variant);
+    let clock = |control| {
+        let protocol = Rules::Memory(control);
+        let cell = Cell { variant: variant.clone(), protocol, granularity: Coarse, cores: 32 };
+        let run = repro::run(&cell, &SMALL, 1).unwrap();
+        assert_eq!(run.consistent, Some(true), "{:?}", run.consistency);
+        run.clock_increments.unwrap()
+    };
+    assert_eq!(clock(Contender::Dcotl), 0);
+    assert!(clock(Contender::Dctl) > 10);
+}
+
+/// Rules run what they are for, and nothing else.
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let refused = |name: &str, protocol| {
+        let variant = named(name).variant.clone();
+        let cell = Cell { variant, protocol, granularity: Coarse, cores: 2 };
+        repro::run(&cell, &SMALL, 1).unwrap_err().to_string()
+    };
+    assert!(refused("slowclocks-fig7", Rules::Engine(Occ)).contains("occ does not run"));
+    assert!(refused("granularity-fig2a", Rules::Memory(Contender::Dctl)).contains("DCTL does not run"));
+    assert!(refused("slowclocks-fig7", Rules::Memory(Contender::TicToc)).contains("structure ravl"));
 }

@@ -35,7 +35,7 @@ use crate::plain::Plain;
 use crate::run::{is_suspicious, step_back};
 use crate::ticket::TicketLock;
 use crate::transaction::{Interrupted, settle_at};
-use noonmark_core::{Access, Epochs, Host, SlotId, Step, Threads, WaitingRoom};
+use noonmark_core::{Access, Epochs, Host, SlotId, Step, Threads, WaitingRoom, Work};
 
 /// There is no such place in the table. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +212,7 @@ struct Attempt<'a, T: Plain, C: Control, H: Host> {
 
 impl<'a, T: Plain, C: Control, H: Host> Attempt<'a, T, C, H> {
     fn begin(table: &'a TFixed<T, C, H>, desk: &'a Desk<C, H>, is_irrevocable: bool) -> Self {
+        desk.host().work(Work::MemoryAttempt);
         desk.begin(is_irrevocable, desk.host().caller_hint());
         C::begin(desk, is_irrevocable);
         // With the fence that comes between the look at the clock and the first read.
@@ -233,6 +234,7 @@ impl<'a, T: Plain, C: Control, H: Host> Attempt<'a, T, C, H> {
                 T::load(&var.cells)
             };
             // What is copied after an interruption is not looked at.
+            desk.host().work(Work::MemoryLoggedRead);
             let copy = || table.settle(desk, || C::read(desk, lock, true, load));
             if desk.cause().is_none() { copy().unwrap_or_else(|_| load()) } else { load() }
         });
@@ -242,6 +244,7 @@ impl<'a, T: Plain, C: Control, H: Host> Attempt<'a, T, C, H> {
         if is_change {
             for (var, value) in vars.iter().zip(values) {
                 let lock = Own::lock(&var.header, &desk.common);
+                desk.host().work(Work::MemoryWrite);
                 // A refusal has left its cause.
                 if table.settle(desk, || C::write(desk, lock)).is_ok() {
                     desk.store::<T>(lock, &var.cells, value.into_words());

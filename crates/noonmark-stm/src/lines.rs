@@ -30,6 +30,8 @@
 //! allocated. *A value in a box* is a line of its own: allocated when it is put in, read when it is lent. It keeps its
 //! number though each value is in another place: a line made anew is as far from all others' caches.
 //!
+//! *What there is to compute* is told beside that ([`Host::work`]): each attempt, read, lock to be written under, and node made or freed.
+//!
 //! # What it does not do
 //!
 //! Not told are: what a desk keeps for itself; slots, pins and the waiting room, which only who waits for them or reclaims shares; what

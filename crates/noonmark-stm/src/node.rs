@@ -73,6 +73,7 @@ use crate::plain::Plain;
 use crate::transaction::{Interrupted, Reads, SpotOf, Writes, lock_for_writing, read};
 use crate::var::Header;
 use crate::world::{Global, World};
+use noonmark_core::{Host, Work};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -246,6 +247,7 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
     #[inline]
     pub fn alloc<X: Writes<'tx, W>>(tx: X, content: N) -> Self {
         let node = NonNull::from(Box::leak(Box::new(Node::<N, W> { header: Default::default(), content })));
+        tx.desk().host().work(Work::MemoryNode);
         tx.desk().allocated(Block::of_box(node));
         // SAFETY: it was just allocated, and is not freed before the attempt ends.
         let new = TRef { node: unsafe { node.as_ref() }, attempt: PhantomData };
@@ -260,6 +262,7 @@ impl<'tx, N: Send + Sync + 'static, W: World> TRef<'tx, N, W> {
     #[inline]
     pub unsafe fn free<X: Writes<'tx, W>>(self, tx: X) {
         let (desk, node) = (tx.desk(), NonNull::from(self.node));
+        desk.host().work(Work::MemoryNode);
         desk.keep(node);
         // SAFETY: promised by the caller. It was made of a box, by `alloc`.
         unsafe { desk.freed(Block::of_box(node)) };

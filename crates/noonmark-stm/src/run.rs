@@ -44,7 +44,7 @@ use crate::desk::{Cause, Desk};
 use crate::memory::Seat;
 use crate::transaction::{Interrupted, Irrevocable, Snapshot, Tx, wait_to_begin};
 use crate::world::{StarvationFree, World};
-use noonmark_core::{Host, Peg, WaitFor};
+use noonmark_core::{Host, Peg, WaitFor, Work};
 use std::mem::ManuallyDrop;
 use std::task::Poll;
 
@@ -194,6 +194,7 @@ impl<'a, W: World> Attempt<'a, W> {
     #[inline(always)]
     fn begin(seat: &'a Seat<W>, is_irrevocable: bool) -> Self {
         let attempt = Attempt { seat, desk: seat.desk(), peg: seat.peg };
+        attempt.desk.host().work(Work::MemoryAttempt);
         attempt.desk.begin(is_irrevocable, seat.memory.host().caller_hint());
         W::Control::begin(attempt.desk, is_irrevocable);
         // With the fence that comes between the look at the clock and the first read.

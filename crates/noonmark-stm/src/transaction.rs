@@ -30,7 +30,7 @@ use crate::lines::Spot;
 use crate::place::Place;
 use crate::plain::Plain;
 use crate::world::{Global, World};
-use noonmark_core::{Access, Host, Step, WaitFor, WaitingRoom};
+use noonmark_core::{Access, Host, Step, WaitFor, WaitingRoom, Work};
 use std::marker::PhantomData;
 use std::task::Poll;
 
@@ -357,6 +357,7 @@ pub(crate) fn read<'tx, W: World, X: Reads<'tx, W>, T: Plain>(
     cells: &T::Cells,
 ) -> Result<T, Interrupted> {
     let desk = tx.desk();
+    desk.host().work(if X::TRACKED { Work::MemoryLoggedRead } else { Work::MemoryRead });
     match W::Control::read_now(desk, lock, X::TRACKED, || load::<W, T>(desk, lock, cells)) {
         Some(words) => Ok(T::from_words(words)),
         None => Ok(T::from_words(read_on::<W, T>(desk, lock, X::TRACKED, cells)?)),
@@ -385,6 +386,7 @@ pub(crate) fn lock_for_writing<'tx, W: World, X: Writes<'tx, W>>(
     lock: SpotOf<'tx, W>,
 ) -> Result<(), Interrupted> {
     let desk = tx.desk();
+    desk.host().work(Work::MemoryWrite);
     // What has been interrupted writes nothing more, whatever the closure does with the error: two changes half done, one
     // after the other, could make a ring of a structure that neither makes one of alone.
     if desk.cause().is_none() && W::Control::write_now(desk, lock) {
@@ -408,6 +410,7 @@ pub(crate) fn lock_own<'tx, W: World, X: Writes<'tx, W>>(
     if desk.cause().is_some() {
         return Err(Interrupted(()));
     }
+    desk.host().work(Work::MemoryWrite);
     settle::<W, ()>(desk, || W::Control::write_own(desk, lock))
 }
 

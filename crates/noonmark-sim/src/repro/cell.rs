@@ -1,11 +1,12 @@
 //! One run: a workload with all its choices, one protocol, one granularity, so many cores.
 
-use super::{Variant, WarehouseTotal, Workload};
+use super::{Rules, Short, Variant, WarehouseTotal, Workload};
 use crate::experiment::{self, ExperimentError, Measured};
-use crate::{Picoseconds, VirtualCores};
+use crate::{Picoseconds, VirtualCores, memory};
 use noonmark::{Database, Policy, Protocol};
 use noonmark_workloads::engine::EngineStore;
 use noonmark_workloads::report::{LIMIT, Latency, Lines, RunReport};
+use noonmark_workloads::stm::Contender;
 use noonmark_workloads::store::{Granularity, IndexKind, StoreError};
 use noonmark_workloads::tpcc::population::Scale;
 use noonmark_workloads::tpcc::request;
@@ -26,8 +27,8 @@ const STEPS_MAX: u64 = 20_000_000_000;
 pub struct Cell {
     /// The workload, with its choices.
     pub variant: Variant,
-    /// The protocol of all its tables.
-    pub protocol: Protocol,
+    /// The protocol of all its tables, or the control of its memory.
+    pub protocol: Rules,
     /// What a timestamp covers.
     pub granularity: Granularity,
     /// Workers, each on a core of its own.
@@ -45,6 +46,8 @@ pub struct Size {
     pub customers: u32,
     /// Items of TPC-C.
     pub items: u32,
+    /// Keys of structures in transactional memory.
+    pub memory_keys: u64,
     /// Virtual time before measuring.
     pub warm_up_ps: Picoseconds,
     /// Virtual time that is measured.
@@ -58,6 +61,7 @@ impl Size {
         contended_rows: 100_000,
         customers: 3_000,
         items: 100_000,
+        memory_keys: 1_000_000,
         warm_up_ps: 1_000_000_000,
         measured_ps: 4_000_000_000,
     };
@@ -68,6 +72,7 @@ impl Size {
         contended_rows: 100_000,
         customers: 300,
         items: 10_000,
+        memory_keys: 100_000,
         warm_up_ps: 200_000_000,
         measured_ps: 1_000_000_000,
     };
@@ -78,6 +83,7 @@ impl Size {
         let data = match workload {
             Workload::Ycsb { .. } => format!("{} rows", self.rows),
             Workload::Contended(_) => format!("{} rows", self.contended_rows),
+            Workload::Memory(short) => format!("{} keys", short.bench(self.memory_keys).keys),
             Workload::Tpcc { .. } => format!(
                 "{WAREHOUSES} warehouses of {} customers a district and {} items",
                 self.customers, self.items
@@ -94,6 +100,7 @@ impl Size {
             // The versions before are kept for a while, too.
             Workload::Contended(_) => self.contended_rows.saturating_mul(360),
             Workload::Tpcc { .. } => self.scale().bytes_about(),
+            Workload::Memory(short) => short.bench(self.memory_keys).bytes(),
         }
     }
 
@@ -107,6 +114,48 @@ impl Size {
 /// # Errors
 /// [`ExperimentError`]; above all if there is not the memory, or if there are more workers than the machine has cores.
 pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
+    match (cell.protocol, &cell.variant.workload) {
+        (Rules::Engine(protocol), _) => in_engine(cell, protocol, size, seed),
+        (Rules::Memory(contender), Workload::Memory(short)) => in_memory(cell, short, contender, size, seed),
+        (Rules::Memory(_), _) => Err(unfit(cell)),
+    }
+}
+
+/// The rules are not for such a workload.
+fn unfit(cell: &Cell) -> ExperimentError {
+    let Cell { protocol, variant, .. } = cell;
+    RunError::Setting(format!("{} does not run {:?}", protocol.name(), variant.workload)).into()
+}
+
+/// How a cell is run.
+fn plan_of(cell: &Cell, size: &Size, seed: u64, requests: usize) -> experiment::Plan {
+    experiment::Plan {
+        workers: cell.cores,
+        warm_up_ps: size.warm_up_ps,
+        measured_ps: size.measured_ps,
+        steps_max: STEPS_MAX,
+        seed,
+        requests,
+    }
+}
+
+fn in_memory(
+    cell: &Cell,
+    short: &Short,
+    contender: Contender,
+    size: &Size,
+    seed: u64,
+) -> Result<RunReport, ExperimentError> {
+    let Variant { placement, machine, .. } = &cell.variant;
+    let cores = VirtualCores::new(*machine, seed).placed(*placement);
+    let bench = short.bench(size.memory_keys);
+    // Operations are short, and those that come round again find their lines near.
+    let measured = memory::run(&cores, contender, &bench, &plan_of(cell, size, seed, 1 << 14))?;
+    let parameters = BTreeMap::from([("keys".to_owned(), bench.keys.to_string())]);
+    Ok(report(cell, "stm", seed, parameters, measured))
+}
+
+fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
     let Variant { workload, busy_turns, backs_off, placement, machine } = &cell.variant;
     let cores = VirtualCores::new(*machine, seed).placed(*placement);
     let builder =
@@ -125,16 +174,9 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
         backoff_max: if *backs_off { default.backoff_max } else { Duration::ZERO },
         ..default
     };
-    let store = EngineStore::of(db, &[cell.protocol]).policy(policy);
-    let plan = experiment::Plan {
-        workers: cell.cores,
-        warm_up_ps: size.warm_up_ps,
-        measured_ps: size.measured_ps,
-        steps_max: STEPS_MAX,
-        seed,
-        requests: 1024,
-    };
-    let (measured, name, mut parameters) = match workload {
+    let store = EngineStore::of(db, &[protocol]).policy(policy);
+    let plan = plan_of(cell, size, seed, 1024);
+    let (measured, name, parameters) = match workload {
         Workload::Ycsb { ascending, parts_columns, writes_percent } => {
             let spec = TransactionsSpec {
                 rows: size.rows,
@@ -163,7 +205,7 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
                 },
                 distinct: contended.distinct,
                 overwrites: contended.overwrites,
-                skips_read_only: !contended.reads_run && cell.protocol == Protocol::Dynamic,
+                skips_read_only: !contended.reads_run && protocol == Protocol::Dynamic,
                 ..TransactionsSpec::dynamic()
             };
             let (index, groups) = (IndexKind::Hash, cell.granularity);
@@ -207,21 +249,28 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
             }
             (experiment::run(&cores, &store, &workload, &plan)?, "tpcc", parameters)
         }
+        Workload::Memory(_) => return Err(unfit(cell)),
     };
-    parameters.insert("seed".to_owned(), seed.to_string());
-    parameters.extend(cell.variant.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)));
-    if let Some(limit) = measured.limit {
-        parameters.insert(LIMIT.to_owned(), format!("{limit:?}").to_lowercase());
-    }
-    Ok(report(cell, name, parameters, measured))
+    Ok(report(cell, name, seed, parameters, measured))
 }
 
 fn report(
     cell: &Cell,
     workload: &str,
-    parameters: BTreeMap<String, String>,
+    seed: u64,
+    mut parameters: BTreeMap<String, String>,
     measured: Measured,
 ) -> RunReport {
+    parameters.insert("seed".to_owned(), seed.to_string());
+    parameters.extend(cell.variant.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)));
+    if let Some(limit) = measured.limit {
+        parameters.insert(LIMIT.to_owned(), format!("{limit:?}").to_lowercase());
+    }
+    // What is the engine's to say.
+    let engine = |words: &str| match cell.protocol {
+        Rules::Engine(_) => words.to_owned(),
+        Rules::Memory(_) => String::new(),
+    };
     // The least that so many of them took at most.
     let quantile_us = |quantile: f64| {
         let rank = (quantile * measured.latencies_ns.len() as f64).ceil() as usize;
@@ -233,12 +282,13 @@ fn report(
         preset: match cell.variant.workload {
             Workload::Contended(_) => "dynamic".into(),
             Workload::Ycsb { .. } | Workload::Tpcc { .. } => "granularity".into(),
+            Workload::Memory(_) => "slow-clocks".into(),
         },
         protocol: cell.protocol.name().into(),
-        groups: super::claim::name_of(cell.granularity).into(),
-        index: if workload == "ycsb" { "hash" } else { "hash and ordered" }.into(),
-        updates: "plain".into(),
-        access: "one-by-one".into(),
+        groups: cell.protocol.groups(cell.granularity).into(),
+        index: engine(if workload == "ycsb" { "hash" } else { "hash and ordered" }),
+        updates: engine("plain"),
+        access: engine("one-by-one"),
         threads: cell.cores,
         seconds: measured.seconds,
         committed: measured.committed,
@@ -256,6 +306,8 @@ fn report(
             max: quantile_us(1.0),
         },
         attempts_max: measured.attempts_max,
+        clock_increments: measured.clock_increments,
+        irrevocable: measured.irrevocable,
         consistent: (!measured.conditions.is_empty())
             .then(|| measured.conditions.iter().all(|condition| condition.holds)),
         consistency: measured

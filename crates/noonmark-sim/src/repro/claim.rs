@@ -7,8 +7,7 @@
 //!
 //! What it does not do: a claim about runs that were not made is neither right nor wrong, and says so.
 
-use super::Axis;
-use noonmark::Protocol;
+use super::{Axis, Rules};
 use noonmark_workloads::report::{Finding, RunReport, Verdict, rate};
 use noonmark_workloads::store::Granularity;
 
@@ -27,7 +26,7 @@ pub struct Claim {
 
 /// A run of an experiment: at this point.
 #[derive(Clone, Copy, Debug)]
-pub struct At(pub Protocol, pub Granularity, pub usize);
+pub struct At(pub Rules, pub Granularity, pub usize);
 
 /// A comparison.
 #[derive(Debug)]
@@ -51,9 +50,9 @@ pub enum Test {
     /// One is at most so many times as fast as another, at any point.
     AtMost {
         /// The one.
-        of: Protocol,
+        of: Rules,
         /// The other.
-        to: Protocol,
+        to: Rules,
         /// With this.
         granularity: Granularity,
         /// So many times.
@@ -62,9 +61,9 @@ pub enum Test {
     /// A protocol is faster than each of these, at each of these points.
     Faster {
         /// The protocol.
-        of: Protocol,
+        of: Rules,
         /// These; all others, if there are none.
-        than: &'static [Protocol],
+        than: &'static [Rules],
         /// With this.
         granularity: Granularity,
         /// These; all from 8 on, if there are none.
@@ -84,9 +83,9 @@ pub enum Test {
     /// For each commit, one fails less often than another.
     FailsLess {
         /// The one.
-        of: Protocol,
+        of: Rules,
         /// The other.
-        than: Protocol,
+        than: Rules,
         /// With this.
         granularity: Granularity,
         /// At all points from this place of the plot on, counted from 0.
@@ -95,21 +94,21 @@ pub enum Test {
     /// Each fails more often for each commit from one point to the next.
     FailsMore {
         /// These.
-        protocols: &'static [Protocol],
+        protocols: &'static [Rules],
         /// With this.
         granularity: Granularity,
     },
     /// Each is slower at the last point than at the first.
     Slows {
         /// These.
-        protocols: &'static [Protocol],
+        protocols: &'static [Rules],
         /// With this.
         granularity: Granularity,
     },
     /// A protocol is slower than all others.
     Slowest {
         /// The protocol.
-        protocol: Protocol,
+        protocol: Rules,
         /// With this.
         granularity: Granularity,
         /// On so many cores.
@@ -118,7 +117,7 @@ pub enum Test {
     /// Each is slower on so many cores than at its best on fewer.
     Falls {
         /// These; all, if there are none.
-        protocols: &'static [Protocol],
+        protocols: &'static [Rules],
         /// With this.
         granularity: Granularity,
         /// So many.
@@ -132,7 +131,72 @@ pub enum Test {
     /// These gain the most by fine timestamps.
     GainMost {
         /// These.
-        protocols: &'static [Protocol],
+        protocols: &'static [Rules],
+        /// On so many cores.
+        cores: usize,
+    },
+    /// Each commits at most so many a second at any point, and gains no more than a quarter by the last step of the plot.
+    Plateau {
+        /// These.
+        protocols: &'static [Rules],
+        /// So many.
+        per_s: f64,
+    },
+    /// It commits at most so many a second, at any point.
+    Below {
+        /// It.
+        protocol: Rules,
+        /// So many.
+        per_s: f64,
+    },
+    /// So many commits a second.
+    PerSecond {
+        /// Where.
+        at: At,
+        /// So many.
+        paper: f64,
+        /// Whether the paper says more than that; then less will not do.
+        or_more: bool,
+    },
+    /// Each is within a quarter of the fastest of them, at each point from 8 on.
+    Alike {
+        /// These.
+        protocols: &'static [Rules],
+    },
+    /// It is no more than a quarter faster at the last point than at this one.
+    GainsNothing {
+        /// It.
+        protocol: Rules,
+        /// From this point on.
+        from: usize,
+    },
+    /// The clock is advanced so many times a second.
+    Clock {
+        /// Where.
+        at: At,
+        /// So many times.
+        paper: f64,
+        /// Whether the paper says less than that; then more will not do.
+        or_less: bool,
+    },
+    /// The clock is advanced once a commit, at the last point.
+    ClockPerCommit {
+        /// By these.
+        protocols: &'static [Rules],
+    },
+    /// Both advance the clock as often, within a quarter.
+    ClocksAlike {
+        /// One.
+        of: At,
+        /// The other.
+        to: At,
+    },
+    /// For each commit, each of these fails less often than each of those.
+    Sparing {
+        /// These.
+        these: &'static [Rules],
+        /// Those.
+        those: &'static [Rules],
         /// On so many cores.
         cores: usize,
     },
@@ -148,7 +212,7 @@ pub enum Test {
     /// The share of failed attempts falls furthest for this one when timestamps become fine.
     FallsFurthest {
         /// This one.
-        protocol: Protocol,
+        protocol: Rules,
         /// On so many cores.
         cores: usize,
     },
@@ -158,47 +222,38 @@ pub enum Test {
 pub(super) struct Results<'a> {
     /// Each with its point.
     pub(super) runs: &'a [(usize, RunReport)],
-    pub(super) protocols: &'static [Protocol],
+    pub(super) protocols: &'static [Rules],
     pub(super) points: &'a [usize],
     pub(super) axis: Axis,
-}
-
-/// What reports call a granularity.
-pub(super) fn name_of(granularity: Granularity) -> &'static str {
-    match granularity {
-        Granularity::Coarse => "coarse",
-        Granularity::Fine => "fine",
-        Granularity::Splitting => "splitting",
-    }
 }
 
 impl Results<'_> {
     fn at(&self, At(protocol, granularity, wanted): At) -> Option<&RunReport> {
         let is_meant = |(point, run): &&(usize, RunReport)| {
-            run.protocol == protocol.name() && run.groups == name_of(granularity) && *point == wanted
+            run.protocol == protocol.name() && run.groups == protocol.groups(granularity) && *point == wanted
         };
         self.runs.iter().find(is_meant).map(|(_, run)| run)
     }
 
     /// Of one protocol, in the order of the plot.
-    fn of(&self, protocol: Protocol, granularity: Granularity) -> Vec<(usize, &RunReport)> {
+    fn of(&self, protocol: Rules, granularity: Granularity) -> Vec<(usize, &RunReport)> {
         let run = |&point: &usize| Some((point, self.at(At(protocol, granularity, point))?));
         self.points.iter().filter_map(run).collect()
     }
 
     /// The same, if there are two points at least.
-    fn course(&self, protocol: Protocol, granularity: Granularity) -> Option<Vec<(usize, &RunReport)>> {
+    fn course(&self, protocol: Rules, granularity: Granularity) -> Option<Vec<(usize, &RunReport)>> {
         Some(self.of(protocol, granularity)).filter(|runs| runs.len() > 1)
     }
 
-    fn others(&self, than: &'static [Protocol], of: Protocol) -> impl Iterator<Item = Protocol> {
+    fn others(&self, than: &'static [Rules], of: Rules) -> impl Iterator<Item = Rules> {
         let these = if than.is_empty() { self.protocols } else { than };
         these.iter().copied().filter(move |&protocol| protocol != of)
     }
 
     /// How many times as fast each is with fine timestamps, the one that gains most first.
-    fn gains(&self, cores: usize) -> Option<Vec<(f64, Protocol)>> {
-        let gain = |&protocol: &Protocol| {
+    fn gains(&self, cores: usize) -> Option<Vec<(f64, Rules)>> {
+        let gain = |&protocol: &Rules| {
             let coarse = self.at(At(protocol, Granularity::Coarse, cores))?;
             let fine = self.at(At(protocol, Granularity::Fine, cores))?;
             Some((fine.committed_per_s / coarse.committed_per_s, protocol))
@@ -208,7 +263,7 @@ impl Results<'_> {
 }
 
 /// The largest first.
-fn sorted(figures: Option<Vec<(f64, Protocol)>>) -> Option<Vec<(f64, Protocol)>> {
+fn sorted(figures: Option<Vec<(f64, Rules)>>) -> Option<Vec<(f64, Rules)>> {
     figures.map(|mut figures| {
         figures.sort_by(|a, b| b.0.total_cmp(&a.0));
         figures
@@ -223,6 +278,16 @@ fn about(ours: f64, paper: f64) -> bool {
     (0.75..=1.25).contains(&(ours / paper))
 }
 
+/// Where it is fastest.
+fn fastest(course: &[(usize, &RunReport)]) -> Option<f64> {
+    course.iter().map(|(_, run)| run.committed_per_s).max_by(f64::total_cmp)
+}
+
+/// How often the clock is advanced, if there is one.
+fn clock_per_s(run: &RunReport) -> Option<f64> {
+    Some(run.clock_increments? as f64 / run.seconds)
+}
+
 /// Attempts that failed, for each commit.
 fn failed(run: &RunReport) -> f64 {
     run.aborted() as f64 / run.committed.max(1) as f64
@@ -234,7 +299,7 @@ fn thousand(run: &RunReport) -> String {
     if failed < 10.0 { format!("{failed:.2}") } else { format!("{failed:.1}") }
 }
 
-fn list(figures: &[(f64, Protocol)], show: fn(f64) -> String) -> String {
+fn list(figures: &[(f64, Rules)], show: fn(f64) -> String) -> String {
     let words: Vec<String> =
         figures.iter().map(|(figure, protocol)| format!("{} {}", protocol.name(), show(*figure))).collect();
     words.join(", ")
@@ -395,8 +460,85 @@ impl Test {
                 let holds = gains.iter().take(protocols.len()).all(|(_, gainer)| protocols.contains(gainer));
                 Some((list(&gains, |gain| format!("{gain:.2} times")), holds))
             }
+            Test::Plateau { protocols, per_s } => {
+                let mut words = Vec::new();
+                let mut holds = true;
+                for &protocol in protocols {
+                    let course = results.course(protocol, Granularity::Coarse)?;
+                    let most = fastest(&course)?;
+                    let [.., (_, before), (_, last)] = course[..] else { return None };
+                    let gain = last.committed_per_s / before.committed_per_s;
+                    holds &= most <= per_s && gain <= 1.25;
+                    words.push(format!(
+                        "{} {} at most, {gain:.2} times from the last step",
+                        protocol.name(),
+                        rate(most)
+                    ));
+                }
+                Some((words.join("; "), holds))
+            }
+            Test::Below { protocol, per_s } => {
+                let most = fastest(&results.course(protocol, Granularity::Coarse)?)?;
+                Some((format!("{} at most", rate(most)), most <= per_s))
+            }
+            Test::PerSecond { at, paper, or_more } => {
+                let ours = results.at(at)?.committed_per_s;
+                Some((rate(ours), if or_more { ours >= paper } else { about(ours, paper) }))
+            }
+            Test::Alike { protocols } => {
+                let mut words = Vec::new();
+                let mut holds = true;
+                for &point in results.points.iter().filter(|&&point| point >= 8) {
+                    let rates = protocols.iter().map(|&protocol| {
+                        Some(results.at(At(protocol, Granularity::Coarse, point))?.committed_per_s)
+                    });
+                    let rates = rates.collect::<Option<Vec<f64>>>()?;
+                    let most = rates.iter().copied().fold(0.0, f64::max);
+                    let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+                    holds &= least >= 0.75 * most;
+                    words.push(format!("{:.2} of the fastest {}", least / most, results.axis.briefly(point)));
+                }
+                if words.is_empty() { None } else { Some((words.join(", "), holds)) }
+            }
+            Test::GainsNothing { protocol, from } => {
+                let then = results.at(At(protocol, Granularity::Coarse, from))?.committed_per_s;
+                let &last = results.points.last().filter(|&&last| last > from)?;
+                let now = results.at(At(protocol, Granularity::Coarse, last))?.committed_per_s;
+                let words = format!("{} on {from}, {} on {last}", rate(then), rate(now));
+                Some((words, now <= 1.25 * then))
+            }
+            Test::Clock { at, paper, or_less } => {
+                let ours = clock_per_s(results.at(at)?)?;
+                let holds = if or_less { ours < paper } else { about(ours, paper) };
+                Some((format!("{} times a second", rate(ours)), holds))
+            }
+            Test::ClockPerCommit { protocols } => {
+                let &last = results.points.last()?;
+                let each = |&protocol: &Rules| {
+                    let run = results.at(At(protocol, Granularity::Coarse, last))?;
+                    Some((clock_per_s(run)? / run.committed_per_s, protocol))
+                };
+                let each = sorted(protocols.iter().map(each).collect())?;
+                let holds = each.iter().all(|&(times, _)| about(times, 1.0));
+                Some((list(&each, |times| format!("{times:.2} times a commit")), holds))
+            }
+            Test::ClocksAlike { of, to } => {
+                let (of, to) = (clock_per_s(results.at(of)?)?, clock_per_s(results.at(to)?)?);
+                let words = format!("{} and {} times a second", rate(of), rate(to));
+                Some((words, of == to || about(of, to)))
+            }
+            Test::Sparing { these, those, cores } => {
+                let each = |&protocol: &Rules| {
+                    Some((failed(results.at(At(protocol, Granularity::Coarse, cores))?), protocol))
+                };
+                let these = sorted(these.iter().map(each).collect())?;
+                let those = sorted(those.iter().map(each).collect())?;
+                let holds = these.first()?.0 < those.last()?.0;
+                let show = |failed: f64| format!("{:.2}", 1000.0 * failed);
+                Some((format!("{}; {} of 1000 commits", list(&these, show), list(&those, show)), holds))
+            }
             Test::FallsFurthest { protocol, cores } => {
-                let fall = |&protocol: &Protocol| {
+                let fall = |&protocol: &Rules| {
                     let coarse = results.at(At(protocol, Granularity::Coarse, cores))?;
                     let fine = results.at(At(protocol, Granularity::Fine, cores))?;
                     Some((coarse.abort_share() - fine.abort_share(), protocol))
@@ -416,14 +558,24 @@ impl Test {
             | Test::Falls { cores: point, .. }
             | Test::FineGains { cores: point }
             | Test::GainMost { cores: point, .. }
-            | Test::FallsFurthest { cores: point, .. } => vec![point],
+            | Test::FallsFurthest { cores: point, .. }
+            | Test::PerSecond { at: At(.., point), .. }
+            | Test::GainsNothing { from: point, .. }
+            | Test::Clock { at: At(.., point), .. }
+            | Test::Sparing { cores: point, .. } => vec![point],
             Test::Times { of: At(.., one), to: At(.., other), .. }
             | Test::AtLeast { of: At(.., one), to: At(.., other), .. }
+            | Test::ClocksAlike { of: At(.., one), to: At(.., other) }
             | Test::FailsTimes { of: At(.., one), to: At(.., other), .. } => vec![one, other],
             Test::Faster { points, .. } => points.to_vec(),
-            Test::AtMost { .. } | Test::FailsLess { .. } | Test::FailsMore { .. } | Test::Slows { .. } => {
-                Vec::new()
-            }
+            Test::AtMost { .. }
+            | Test::FailsLess { .. }
+            | Test::FailsMore { .. }
+            | Test::Slows { .. }
+            | Test::Plateau { .. }
+            | Test::Below { .. }
+            | Test::Alike { .. }
+            | Test::ClockPerCommit { .. } => Vec::new(),
         };
         points.dedup();
         points

@@ -23,12 +23,15 @@
 //!
 //! What else is not here is on the page of each ([`Experiment::left_out`]).
 
-use super::{Alternative, At, Axis, Claim, Contended, Experiment, Points, Test, Variant, Workload};
+use super::{Alternative, At, Axis, Claim, Contended, Experiment, Points, Rules, Test, Variant, Workload};
 use crate::{Machine, Placement};
 use noonmark::BUSY_TURNS_DEFAULT;
-use noonmark::Protocol::{self, Dynamic, Fixed};
+use noonmark::Protocol;
 use noonmark_workloads::report::Failures;
 use noonmark_workloads::store::Granularity::{self, Coarse};
+
+const FIXED: Rules = Rules::Engine(Protocol::Fixed);
+const DYNAMIC: Rules = Rules::Engine(Protocol::Dynamic);
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
@@ -37,10 +40,10 @@ pub const ALL: &[Experiment] = &[
         title: "fixed timestamps, half of the transactions read-only, 50 at a time: varying contention",
         figure: "Dynamic, Figure 1",
         variant: variant(50, 50),
-        protocols: &[Fixed],
+        protocols: &[FIXED],
         claims: FIGURE_1,
         alternatives: OF_FIGURE_1,
-        ablated: &[(Fixed, Coarse)],
+        ablated: &[(FIXED, Coarse)],
         ..FIGURE
     },
     Experiment {
@@ -95,7 +98,7 @@ const FIGURE: Experiment = Experiment {
     points: Points { all: &[50, 60, 70, 80, 90, 99], few: &[50, 90, 99] },
     granularity: Coarse,
     compares: false,
-    protocols: &[Fixed, Dynamic],
+    protocols: &[FIXED, DYNAMIC],
     claims: &[],
     failures: Failures::PerThousand,
     alternatives: ALTERNATIVES,
@@ -103,7 +106,7 @@ const FIGURE: Experiment = Experiment {
     left_out: LEFT_OUT,
 };
 
-const BOTH: &[(Protocol, Granularity)] = &[(Fixed, Coarse), (Dynamic, Coarse)];
+const BOTH: &[(Rules, Granularity)] = &[(FIXED, Coarse), (DYNAMIC, Coarse)];
 
 const fn variant(contention_percent: u8, read_only_percent: u8) -> Variant {
     Variant {
@@ -242,13 +245,13 @@ const FIGURE_1: &[Claim] = &[
     Claim {
         section: "§I",
         words: "the more contention, the more aborts",
-        test: Test::FailsMore { protocols: &[Fixed], granularity: Coarse },
+        test: Test::FailsMore { protocols: &[FIXED], granularity: Coarse },
         reason: FEW,
     },
     Claim {
         section: "§I",
         words: "and the less throughput",
-        test: Test::Slows { protocols: &[Fixed], granularity: Coarse },
+        test: Test::Slows { protocols: &[FIXED], granularity: Coarse },
         reason: "",
     },
 ];
@@ -258,8 +261,8 @@ const FIGURE_3: &[Claim] = &[
         section: "§VII.B.1",
         words: "at the highest contention fixed timestamps have about 3 times the aborts for each 1000 transactions",
         test: Test::FailsTimes {
-            of: At(Fixed, Coarse, 99),
-            to: At(Dynamic, Coarse, 99),
+            of: At(FIXED, Coarse, 99),
+            to: At(DYNAMIC, Coarse, 99),
             paper: 3.0,
             or_more: false,
         },
@@ -268,13 +271,13 @@ const FIGURE_3: &[Claim] = &[
     Claim {
         section: "§VII.B.1",
         words: "dynamic timestamps have fewer aborts as contention grows",
-        test: Test::FailsLess { of: Dynamic, than: Fixed, granularity: Coarse, from: 1 },
+        test: Test::FailsLess { of: DYNAMIC, than: FIXED, granularity: Coarse, from: 1 },
         reason: "",
     },
     Claim {
         section: "§VII.B.1",
         words: "dynamic timestamps have a higher throughput (read-only transactions left out of it)",
-        test: Test::Faster { of: Dynamic, than: &[Fixed], granularity: Coarse, points: &[] },
+        test: Test::Faster { of: DYNAMIC, than: &[FIXED], granularity: Coarse, points: &[] },
         reason: "",
     },
 ];
@@ -283,13 +286,13 @@ const FIGURE_4: &[Claim] = &[
     Claim {
         section: "§VII.B.1",
         words: "both begin with few aborts at low contention, and dynamic timestamps have fewer as it grows",
-        test: Test::FailsLess { of: Dynamic, than: Fixed, granularity: Coarse, from: 1 },
+        test: Test::FailsLess { of: DYNAMIC, than: FIXED, granularity: Coarse, from: 1 },
         reason: "",
     },
     Claim {
         section: "§VII.B.1",
         words: "aborts grow with contention under both",
-        test: Test::FailsMore { protocols: &[Fixed, Dynamic], granularity: Coarse },
+        test: Test::FailsMore { protocols: &[FIXED, DYNAMIC], granularity: Coarse },
         reason: FEW,
     },
 ];
@@ -298,8 +301,8 @@ const FIGURE_5: &[Claim] = &[Claim {
     section: "§VII.B.2",
     words: "with 90 concurrent transactions fixed timestamps have more than twice the aborts",
     test: Test::FailsTimes {
-        of: At(Fixed, Coarse, 90),
-        to: At(Dynamic, Coarse, 90),
+        of: At(FIXED, Coarse, 90),
+        to: At(DYNAMIC, Coarse, 90),
         paper: 2.0,
         or_more: true,
     },
@@ -310,25 +313,25 @@ const FIGURE_6: &[Claim] = &[
     Claim {
         section: "§VII.B.3",
         words: "the fewer transactions only read, the more aborts, under both",
-        test: Test::FailsMore { protocols: &[Fixed, Dynamic], granularity: Coarse },
+        test: Test::FailsMore { protocols: &[FIXED, DYNAMIC], granularity: Coarse },
         reason: "",
     },
     Claim {
         section: "§VII.B.3",
         words: "fixed timestamps have more aborts than dynamic ones",
-        test: Test::FailsLess { of: Dynamic, than: Fixed, granularity: Coarse, from: 0 },
+        test: Test::FailsLess { of: DYNAMIC, than: FIXED, granularity: Coarse, from: 0 },
         reason: "",
     },
     Claim {
         section: "§VII.B.3",
         words: "with 10 % read-only transactions fixed timestamps are slightly faster",
-        test: Test::Faster { of: Fixed, than: &[Dynamic], granularity: Coarse, points: &[10] },
+        test: Test::Faster { of: FIXED, than: &[DYNAMIC], granularity: Coarse, points: &[10] },
         reason: CLOCK,
     },
     Claim {
         section: "§VII.B.3",
         words: "throughput grows with the share of read-only transactions, under both",
-        test: Test::Slows { protocols: &[Fixed, Dynamic], granularity: Coarse },
+        test: Test::Slows { protocols: &[FIXED, DYNAMIC], granularity: Coarse },
         reason: FLAT,
     },
 ];

@@ -22,12 +22,20 @@
 //! transaction are drawn at random; in the published program, in the state in which it is to be had, they are all different, and gone through
 //! upwards: here the former, and the latter as an alternative.
 
-use super::{Alternative, At, Axis, Claim, Experiment, Points, Test, Variant, WarehouseTotal, Workload};
+use super::{
+    Alternative, At, Axis, Claim, Experiment, Points, Rules, Test, Variant, WarehouseTotal, Workload,
+};
 use crate::{Machine, Placement};
-use noonmark::Protocol::{self, Adaptive, Occ, Swiss, TicToc, TwoPhaseNoWait};
+use noonmark::Protocol;
 use noonmark_workloads::report::Failures;
 use noonmark_workloads::store::Granularity::{self, Coarse, Fine};
 use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
+
+pub(super) const OCC: Rules = Rules::Engine(Protocol::Occ);
+pub(super) const TICTOC: Rules = Rules::Engine(Protocol::TicToc);
+pub(super) const TWO_PHASE_NO_WAIT: Rules = Rules::Engine(Protocol::TwoPhaseNoWait);
+pub(super) const SWISS: Rules = Rules::Engine(Protocol::Swiss);
+pub(super) const ADAPTIVE: Rules = Rules::Engine(Protocol::Adaptive);
 
 /// All of them.
 pub const ALL: &[Experiment] = &[
@@ -101,10 +109,10 @@ pub const ALL: &[Experiment] = &[
 pub(super) const POINTS: Points = Points { all: &[1, 8, 32, 64, 96, 128], few: &[1, 8, 64, 128] };
 
 /// The two that it is about.
-const ABLATED: &[(Protocol, Granularity)] = &[(Occ, Coarse), (Occ, Fine), (TicToc, Coarse), (TicToc, Fine)];
+const ABLATED: &[(Rules, Granularity)] = &[(OCC, Coarse), (OCC, Fine), (TICTOC, Coarse), (TICTOC, Fine)];
 
 /// [Granularity §3.2]'s five.
-pub(super) const PROTOCOLS: &[Protocol] = &[Occ, TicToc, TwoPhaseNoWait, Swiss, Adaptive];
+pub(super) const PROTOCOLS: &[Rules] = &[OCC, TICTOC, TWO_PHASE_NO_WAIT, SWISS, ADAPTIVE];
 
 pub(super) const YCSB: Variant = Variant {
     workload: Workload::Ycsb { ascending: false, parts_columns: false, writes_percent: 50 },
@@ -247,21 +255,21 @@ const FIGURE_2A: &[Claim] = &[
     Claim {
         section: "§4.2",
         words: "TicToc starts off better than OCC",
-        test: Test::Faster { of: TicToc, than: &[Occ], granularity: Coarse, points: &[8] },
+        test: Test::Faster { of: TICTOC, than: &[OCC], granularity: Coarse, points: &[8] },
         reason: EXTENSIONS,
     },
     Claim {
         section: "§4.2",
         words: "TicToc ends up much worse than all others",
-        test: Test::Slowest { protocol: TicToc, granularity: Coarse, cores: 128 },
+        test: Test::Slowest { protocol: TICTOC, granularity: Coarse, cores: 128 },
         reason: CHEAP_EXTENSIONS,
     },
     Claim {
         section: "§4.2",
         words: "SwissTM, Adaptive and 2PL are uniformly worse than OCC",
         test: Test::Faster {
-            of: Occ,
-            than: &[TwoPhaseNoWait, Swiss, Adaptive],
+            of: OCC,
+            than: &[TWO_PHASE_NO_WAIT, SWISS, ADAPTIVE],
             granularity: Coarse,
             points: &[],
         },
@@ -279,7 +287,7 @@ const FIGURE_2B: &[Claim] = &[
     Claim {
         section: "§4.2",
         words: "OCC and SwissTM gain most",
-        test: Test::GainMost { protocols: &[Occ, Swiss], cores: 128 },
+        test: Test::GainMost { protocols: &[OCC, SWISS], cores: 128 },
         reason: "",
     },
 ];
@@ -288,43 +296,43 @@ const FIGURE_3A: &[Claim] = &[
     Claim {
         section: "§4.3",
         words: "at 64 threads TicToc aborts 9.79 %",
-        test: Test::Aborts { at: At(TicToc, Coarse, 64), percent: 9.79 },
+        test: Test::Aborts { at: At(TICTOC, Coarse, 64), percent: 9.79 },
         reason: MEETING,
     },
     Claim {
         section: "§4.3",
         words: "at 64 threads OCC aborts 17.57 %",
-        test: Test::Aborts { at: At(Occ, Coarse, 64), percent: 17.57 },
+        test: Test::Aborts { at: At(OCC, Coarse, 64), percent: 17.57 },
         reason: MEETING,
     },
     Claim {
         section: "§4.3",
         words: "at 128 threads OCC aborts 30.91 %",
-        test: Test::Aborts { at: At(Occ, Coarse, 128), percent: 30.91 },
+        test: Test::Aborts { at: At(OCC, Coarse, 128), percent: 30.91 },
         reason: MEETING,
     },
     Claim {
         section: "§4.3",
         words: "TicToc is ahead of all others as contention grows, up to 96 threads",
-        test: Test::Faster { of: TicToc, than: &[], granularity: Coarse, points: &[32, 64, 96] },
+        test: Test::Faster { of: TICTOC, than: &[], granularity: Coarse, points: &[32, 64, 96] },
         reason: EXTENSIONS,
     },
     Claim {
         section: "§4.3",
         words: "at 128 threads TicToc falls behind two-phase locking",
-        test: Test::Faster { of: TwoPhaseNoWait, than: &[TicToc], granularity: Coarse, points: &[128] },
+        test: Test::Faster { of: TWO_PHASE_NO_WAIT, than: &[TICTOC], granularity: Coarse, points: &[128] },
         reason: MARKS,
     },
     Claim {
         section: "§4.3",
         words: "at 128 threads TicToc, OCC and SwissTM are past their best",
-        test: Test::Falls { protocols: &[TicToc, Occ, Swiss], granularity: Coarse, cores: 128 },
+        test: Test::Falls { protocols: &[TICTOC, OCC, SWISS], granularity: Coarse, cores: 128 },
         reason: NO_BANDWIDTH,
     },
     Claim {
         section: "§4.3",
         words: "TicToc is less than 1.8 times as fast as OCC",
-        test: Test::AtMost { of: TicToc, to: Occ, granularity: Coarse, paper: 1.8 },
+        test: Test::AtMost { of: TICTOC, to: OCC, granularity: Coarse, paper: 1.8 },
         reason: "",
     },
 ];
@@ -333,19 +341,19 @@ const FIGURE_3B: &[Claim] = &[
     Claim {
         section: "§4.3",
         words: "at 128 threads OCC aborts 1.75 %",
-        test: Test::Aborts { at: At(Occ, Fine, 128), percent: 1.75 },
+        test: Test::Aborts { at: At(OCC, Fine, 128), percent: 1.75 },
         reason: MEETING,
     },
     Claim {
         section: "§4.3",
         words: "from coarse to fine, OCC's aborts fall furthest",
-        test: Test::FallsFurthest { protocol: Occ, cores: 128 },
+        test: Test::FallsFurthest { protocol: OCC, cores: 128 },
         reason: FURTHEST,
     },
     Claim {
         section: "§4.3",
         words: "OCC is the fastest nearly everywhere (Adaptive has a slight advantage at 32 threads)",
-        test: Test::Faster { of: Occ, than: &[], granularity: Fine, points: &[8, 64, 96, 128] },
+        test: Test::Faster { of: OCC, than: &[], granularity: Fine, points: &[8, 64, 96, 128] },
         reason: "",
     },
     Claim {
@@ -354,13 +362,13 @@ const FIGURE_3B: &[Claim] = &[
     Claim {
         section: "§4.3",
         words: "at 96 threads fine OCC is 1.37 times as fast as coarse TicToc",
-        test: Test::Times { of: At(Occ, Fine, 96), to: At(TicToc, Coarse, 96), paper: 1.37 },
+        test: Test::Times { of: At(OCC, Fine, 96), to: At(TICTOC, Coarse, 96), paper: 1.37 },
         reason: "",
     },
     Claim {
         section: "abstract, §4.3",
         words: "at 128 threads fine OCC is 1.14 times as fast as fine TicToc",
-        test: Test::Times { of: At(Occ, Fine, 128), to: At(TicToc, Fine, 128), paper: 1.14 },
+        test: Test::Times { of: At(OCC, Fine, 128), to: At(TICTOC, Fine, 128), paper: 1.14 },
         reason: "",
     },
 ];

@@ -10,7 +10,7 @@
 //! and where it says nothing, what the program that its authors published does; the machine's constants are in
 //! [`machine`](crate::machine), older still. What does not come out is reported like what does.
 //!
-//! Read [`granularity`] and [`dynamic`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
+//! Read [`granularity`], [`dynamic`] and [`slow_clocks`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
 //!
 //! What it does not do: it prints nothing, and measures no real time.
 
@@ -19,21 +19,24 @@ mod cell;
 mod claim;
 pub mod dynamic;
 pub mod granularity;
+pub mod slow_clocks;
 pub mod splitting;
 
 pub use axis::{Axis, Points};
 pub use cell::{Cell, Size, run};
 pub use claim::{At, Claim, Test};
 
+use crate::memory::Bench;
 use crate::{Machine, Placement};
 use noonmark::Protocol;
 use noonmark_workloads::report::{Change, Failures, Reproduction, RunReport};
+use noonmark_workloads::stm::{Contender, Structure};
 use noonmark_workloads::store::Granularity;
 use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
 /// All experiments, by paper, in the order of their figures.
 pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
-    granularity::ALL.iter().chain(dynamic::ALL).chain(splitting::ALL)
+    granularity::ALL.iter().chain(dynamic::ALL).chain(slow_clocks::ALL).chain(splitting::ALL)
 }
 
 /// An experiment of a paper: one figure, or one half of it.
@@ -55,8 +58,8 @@ pub struct Experiment {
     pub granularity: Granularity,
     /// Whether the other granularities are run too, because the paper's text compares the two.
     pub compares: bool,
-    /// The protocols in it.
-    pub protocols: &'static [Protocol],
+    /// The protocols in it, or the controls of the transactional memory.
+    pub protocols: &'static [Rules],
     /// What the paper's text says of it.
     pub claims: &'static [Claim],
     /// How failed attempts are counted.
@@ -64,9 +67,38 @@ pub struct Experiment {
     /// What is changed, one at a time.
     pub alternatives: &'static [Alternative],
     /// What the alternatives are run with.
-    pub ablated: &'static [(Protocol, Granularity)],
+    pub ablated: &'static [(Rules, Granularity)],
     /// What of the paper's experiment is not in it, and what that changes.
     pub left_out: &'static [(&'static str, &'static str)],
+}
+
+/// By whose rules transactions are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// A protocol's, in the engine.
+    Engine(Protocol),
+    /// A control's, in transactional memory. Granularities are nothing to it.
+    Memory(Contender),
+}
+
+impl Rules {
+    /// What reports call them.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rules::Engine(protocol) => protocol.name(),
+            Rules::Memory(contender) => contender.name(),
+        }
+    }
+
+    /// What reports call this granularity: nothing where there is none.
+    pub fn groups(self, granularity: Granularity) -> &'static str {
+        match (self, granularity) {
+            (Rules::Memory(_), _) => "",
+            (Rules::Engine(_), Granularity::Coarse) => "coarse",
+            (Rules::Engine(_), Granularity::Fine) => "fine",
+            (Rules::Engine(_), Granularity::Splitting) => "splitting",
+        }
+    }
 }
 
 /// A workload, and what its paper leaves open.
@@ -111,6 +143,63 @@ pub enum Workload {
         /// Which warehouses workers are at home in.
         homes: Homes,
     },
+    /// The transactional memory's, of [SlowClocks §7].
+    Memory(Short),
+}
+
+/// Transactions of one operation, in transactional memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// On what.
+    pub structure: Structure,
+    /// How many of a hundred operations change something.
+    pub updates_percent: u8,
+    /// Whether words of records are written without having been read.
+    pub overwrites: bool,
+    /// By how much the number of keys is divided.
+    pub divides_keys_by: u64,
+    /// Whether a core has filled the structure, whose lines then lie in the shared cache; if not, all are in memory.
+    pub is_filled_by_a_core: bool,
+}
+
+impl Short {
+    /// What is run, where there are usually so many keys.
+    fn bench(&self, keys: u64) -> Bench {
+        let Short { structure, updates_percent, overwrites, divides_keys_by, is_filled_by_a_core } = *self;
+        let keys = (keys / divides_keys_by).max(2);
+        Bench { structure, keys, updates_percent, overwrites, is_filled_by_a_core }
+    }
+
+    fn in_words(&self) -> Vec<(&'static str, String)> {
+        let before = match self.is_filled_by_a_core {
+            true => {
+                "put in by one of the cores, so that they lie in the cache that all share when the run begins"
+            }
+            false => "put in by nobody, so that all lines are in memory when the run begins",
+        };
+        let mut words = vec![("structure", self.structure.name().to_owned())];
+        if self.structure.is_map() {
+            words.push(("updates", format!("{} %, insertions and removals in turn", self.updates_percent)));
+            words.push(("keys that are there before", format!("half of all, in random order; {before}")));
+        } else {
+            let update = if self.overwrites {
+                "writes a word without reading it"
+            } else {
+                "reads a word and writes it, one more"
+            };
+            words.push(("an update", update.to_owned()));
+            words.push(("keys", format!("all are there; {before}")));
+        }
+        if self.divides_keys_by > 1 {
+            words.push(("keys, fewer", format!("divided by {}", self.divides_keys_by)));
+        }
+        words.push(("threads", "each on a core of its own".to_owned()));
+        words.push((
+            "irrevocable",
+            "after 10 failed attempts, under controls that know that, but for K-sweeps".to_owned(),
+        ));
+        words
+    }
 }
 
 /// Transactions of five operations, all reads or the last two of them writes.
@@ -164,6 +253,8 @@ impl Variant {
     pub fn in_words(&self) -> Vec<(&'static str, String)> {
         let mut words: Vec<(&'static str, String)> = Vec::new();
         match &self.workload {
+            // What follows below is of the engine.
+            Workload::Memory(short) => return short.in_words(),
             Workload::Ycsb { ascending, parts_columns, writes_percent } => {
                 words.push(("operations", format!("{writes_percent} % writes")));
                 words.push((
@@ -356,6 +447,11 @@ impl Plan {
 }
 
 impl Experiment {
+    /// What reports call its granularity.
+    fn groups(&self) -> &'static str {
+        self.protocols.first().map_or("", |rules| rules.groups(self.granularity))
+    }
+
     /// The granularities that are run: that of its figure first.
     fn granularities(&self) -> impl Iterator<Item = Granularity> {
         let others: &[Granularity] = match self.granularity {
@@ -422,7 +518,7 @@ pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, Run
         name: experiment.name.into(),
         title: experiment.title.into(),
         figure: experiment.figure.into(),
-        groups: claim::name_of(experiment.granularity).into(),
+        groups: experiment.groups().into(),
         machine: experiment.variant.machine.name.into(),
         seed: plan.seed,
         size: plan.size.in_words(&experiment.variant.workload),

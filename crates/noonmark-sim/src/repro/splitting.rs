@@ -5,9 +5,8 @@
 //! conflicts are over nothing but the timestamp, and costs next to nothing where there are none. TPC-C differs from
 //! Granularity's in that coarse is coarse: the warehouse's total, too, is under its row's timestamp then.
 
-use super::granularity::{POINTS, PROTOCOLS, TPCC, YCSB};
-use super::{Alternative, At, Axis, Claim, Experiment, Test, Variant, WarehouseTotal, Workload};
-use noonmark::Protocol::{self, Adaptive, Occ, Swiss, TicToc, TwoPhaseNoWait};
+use super::granularity::{ADAPTIVE, OCC, POINTS, PROTOCOLS, SWISS, TICTOC, TPCC, TWO_PHASE_NO_WAIT, YCSB};
+use super::{Alternative, At, Axis, Claim, Experiment, Rules, Test, Variant, WarehouseTotal, Workload};
 use noonmark_workloads::report::Failures;
 use noonmark_workloads::store::Granularity::{self, Coarse, Fine, Splitting};
 use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
@@ -67,21 +66,21 @@ const OF_TPCC: &[Claim] = &[
     Claim {
         section: "ours",
         words: "on 128 cores OCC comes to within 5 % of timestamps that were split by hand",
-        test: Test::AtLeast { of: At(Occ, Splitting, 128), to: At(Occ, Fine, 128), times: 0.95 },
+        test: Test::AtLeast { of: At(OCC, Splitting, 128), to: At(OCC, Fine, 128), times: 0.95 },
         reason: SHARED_LINES,
     },
     Claim {
         section: "ours",
         words: "so does TicToc",
-        test: Test::AtLeast { of: At(TicToc, Splitting, 128), to: At(TicToc, Fine, 128), times: 0.95 },
+        test: Test::AtLeast { of: At(TICTOC, Splitting, 128), to: At(TICTOC, Fine, 128), times: 0.95 },
         reason: SHARED_LINES,
     },
     Claim {
         section: "ours",
         words: "so does two-phase locking",
         test: Test::AtLeast {
-            of: At(TwoPhaseNoWait, Splitting, 128),
-            to: At(TwoPhaseNoWait, Fine, 128),
+            of: At(TWO_PHASE_NO_WAIT, Splitting, 128),
+            to: At(TWO_PHASE_NO_WAIT, Fine, 128),
             times: 0.95,
         },
         reason: SHARED_LINES,
@@ -89,19 +88,19 @@ const OF_TPCC: &[Claim] = &[
     Claim {
         section: "ours",
         words: "so does swiss",
-        test: Test::AtLeast { of: At(Swiss, Splitting, 128), to: At(Swiss, Fine, 128), times: 0.95 },
+        test: Test::AtLeast { of: At(SWISS, Splitting, 128), to: At(SWISS, Fine, 128), times: 0.95 },
         reason: SHARED_LINES,
     },
     Claim {
         section: "ours",
         words: "so does adaptive",
-        test: Test::AtLeast { of: At(Adaptive, Splitting, 128), to: At(Adaptive, Fine, 128), times: 0.95 },
+        test: Test::AtLeast { of: At(ADAPTIVE, Splitting, 128), to: At(ADAPTIVE, Fine, 128), times: 0.95 },
         reason: SHARED_LINES,
     },
     Claim {
         section: "ours",
         words: "on one core, where there is nothing to split, it costs at most 2 %",
-        test: Test::AtLeast { of: At(Occ, Splitting, 1), to: At(Occ, Coarse, 1), times: 0.98 },
+        test: Test::AtLeast { of: At(OCC, Splitting, 1), to: At(OCC, Coarse, 1), times: 0.98 },
         reason: "",
     },
 ];
@@ -118,34 +117,34 @@ fn writes(variant: &mut Variant, percent: u8) {
     }
 }
 
-const ABLATED: &[(Protocol, Granularity)] = &[
-    (Occ, Splitting),
-    (Occ, Fine),
-    (Occ, Coarse),
-    (Adaptive, Splitting),
-    (Adaptive, Fine),
-    (Adaptive, Coarse),
+const ABLATED: &[(Rules, Granularity)] = &[
+    (OCC, Splitting),
+    (OCC, Fine),
+    (OCC, Coarse),
+    (ADAPTIVE, Splitting),
+    (ADAPTIVE, Fine),
+    (ADAPTIVE, Coarse),
 ];
 
 const OF_YCSB: &[Claim] = &[
     Claim {
         section: "ours",
         words: "on 128 cores OCC comes to within 5 % of timestamps that were split by hand",
-        test: Test::AtLeast { of: At(Occ, Splitting, 128), to: At(Occ, Fine, 128), times: 0.95 },
+        test: Test::AtLeast { of: At(OCC, Splitting, 128), to: At(OCC, Fine, 128), times: 0.95 },
         reason: SHARED_LINES,
     },
     Claim {
         section: "ours",
         words: "so does TicToc",
-        test: Test::AtLeast { of: At(TicToc, Splitting, 128), to: At(TicToc, Fine, 128), times: 0.95 },
+        test: Test::AtLeast { of: At(TICTOC, Splitting, 128), to: At(TICTOC, Fine, 128), times: 0.95 },
         reason: SHARED_LINES,
     },
     Claim {
         section: "ours",
         words: "so does two-phase locking",
         test: Test::AtLeast {
-            of: At(TwoPhaseNoWait, Splitting, 128),
-            to: At(TwoPhaseNoWait, Fine, 128),
+            of: At(TWO_PHASE_NO_WAIT, Splitting, 128),
+            to: At(TWO_PHASE_NO_WAIT, Fine, 128),
             times: 0.95,
         },
         reason: SHARED_LINES,
@@ -153,19 +152,19 @@ const OF_YCSB: &[Claim] = &[
     Claim {
         section: "ours",
         words: "so does swiss",
-        test: Test::AtLeast { of: At(Swiss, Splitting, 128), to: At(Swiss, Fine, 128), times: 0.95 },
+        test: Test::AtLeast { of: At(SWISS, Splitting, 128), to: At(SWISS, Fine, 128), times: 0.95 },
         reason: SHARED_LINES,
     },
     Claim {
         section: "ours",
         words: "so does adaptive",
-        test: Test::AtLeast { of: At(Adaptive, Splitting, 128), to: At(Adaptive, Fine, 128), times: 0.95 },
+        test: Test::AtLeast { of: At(ADAPTIVE, Splitting, 128), to: At(ADAPTIVE, Fine, 128), times: 0.95 },
         reason: SHARED_LINES,
     },
     Claim {
         section: "ours",
         words: "on one core, where there is nothing to split, it costs at most 2 %",
-        test: Test::AtLeast { of: At(Occ, Splitting, 1), to: At(Occ, Coarse, 1), times: 0.98 },
+        test: Test::AtLeast { of: At(OCC, Splitting, 1), to: At(OCC, Coarse, 1), times: 0.98 },
         reason: "",
     },
 ];

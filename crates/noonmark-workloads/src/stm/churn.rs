@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::spec::Settings;
-use super::stage::{self, Counted, Measured, Work};
+use super::stage::{self, Counted, Play, Work};
 use crate::driver::memory;
 use crate::random::Random;
 use crate::report::{Progress, RunReport};
@@ -80,7 +80,7 @@ impl Audit {
 
 /// What a thread has done to a map.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+pub struct Tally {
     inserted: u64,
     removed: u64,
     /// Of the keys that were inserted, less that of those that were removed.
@@ -121,7 +121,8 @@ impl Request {
     }
 }
 
-struct Worker<S> {
+/// A thread's part in it.
+pub struct Worker<S> {
     session: S,
     requests: Ring<Request>,
     /// A key that was there when it began.
@@ -134,12 +135,12 @@ struct Worker<S> {
 }
 
 impl<S: MapSession> Worker<S> {
-    fn new(session: S, seat: Seat, settings: &Settings, present: u64) -> Self {
+    fn new(session: S, seat: Seat, of: Choices, present: u64) -> Self {
         let Seat { number, count, mut random, requests, .. } = seat;
-        let share = f64::from(settings.updates_percent) / 100.0;
+        let share = f64::from(of.updates_percent) / 100.0;
         let mut inserts = number % 2 == 0;
         let requests = Ring::of(requests, 1, || {
-            let key = random.below(settings.keys);
+            let key = random.below(of.keys);
             if !random.happens(share) {
                 return Request::new(Kind::Lookup, key);
             }
@@ -147,7 +148,7 @@ impl<S: MapSession> Worker<S> {
             Request::new(if inserts { Kind::Insert } else { Kind::Remove }, key)
         });
         // What was loaded has the values below the number of keys.
-        let value = settings.keys + number as u64;
+        let value = of.keys + number as u64;
         Worker {
             session,
             requests,
@@ -196,6 +197,77 @@ impl<S: MapSession> Work for Worker<S> {
     }
 }
 
+/// What there is to choose in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// How many keys there are to choose from.
+    pub keys: u64,
+    /// How many of a hundred operations change something.
+    pub updates_percent: u8,
+}
+
+/// What a map has been filled with.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling {
+    done: Tally,
+    /// A key that is there.
+    present: u64,
+}
+
+impl Filling {
+    /// Inserts half of the keys into a map that is empty, in random order, and says how many it has inserted as it goes on.
+    pub fn of<M: Map>(map: &M, keys: u64, seed: u64, done: &AtomicU64) -> Filling {
+        let mut session = map.session();
+        // No worker has this stream.
+        let mut random = Random::new(seed, 0);
+        let (mut tally, mut present) = (Tally::default(), 0);
+        while tally.inserted < keys.div_ceil(2) {
+            let key = random.below(keys);
+            if session.insert_if_absent(key, tally.inserted) {
+                tally.inserted += 1;
+                tally.key_sum = tally.key_sum.wrapping_add(key);
+                present = key;
+                done.store(tally.inserted, Ordering::Relaxed);
+            }
+        }
+        Filling { done: tally, present }
+    }
+}
+
+/// The workload on a map that has been filled.
+pub struct Churn<M> {
+    /// The map.
+    pub map: M,
+    /// What is done to it.
+    pub choices: Choices,
+    /// With what it has been filled.
+    pub filling: Filling,
+}
+
+impl<M: Map> Play for Churn<M> {
+    type Worker<'a>
+        = Worker<M::Session<'a>>
+    where
+        M: 'a;
+    type Tally = Tally;
+
+    fn worker(&self, seat: Seat) -> Worker<M::Session<'_>> {
+        Worker::new(self.map.session(), seat, self.choices, self.filling.present)
+    }
+
+    fn counted(&self) -> Counted {
+        self.map.counted()
+    }
+
+    fn begin(&self) {
+        self.map.begin();
+    }
+
+    fn check(&self, tallies: &[Tally]) -> Vec<Condition> {
+        check(&self.map.audit(), self.filling.done, tallies)
+    }
+}
+
 /// Runs it on a map that is empty, under this name.
 pub fn run<M: Map>(
     settings: &Settings,
@@ -209,34 +281,16 @@ pub fn run<M: Map>(
     // Entries come and go, and those that are gone are freed somewhat later.
     memory::touch(bytes / 2 + (32 << 20));
     let map = map();
-    let (before, present) = stage::load(half, progress, |done| fill(&map, settings, half, done))?;
-    map.begin();
-    let make = |seat| Worker::new(map.session(), seat, settings, present);
-    let measured = stage::measure(&settings.plan(), settings.pace, make, &|| map.counted(), progress)?;
-    let conditions = check(&map.audit(), before, &measured);
+    let filling = stage::load(half, progress, |done| Filling::of(&map, settings.keys, settings.seed, done))?;
+    let choices = Choices { keys: settings.keys, updates_percent: settings.updates_percent };
+    let churn = Churn { map, choices, filling };
+    let measured = stage::measure_play(&settings.plan(), settings.pace, &churn, progress)?;
+    let conditions = churn.check(&measured.tallies);
     Ok(settings.report(name, &measured, conditions))
 }
 
-/// Inserts so many random keys. Answers what was done, and one of the keys.
-fn fill<M: Map>(map: &M, settings: &Settings, count: u64, done: &AtomicU64) -> (Tally, u64) {
-    let mut session = map.session();
-    // No worker has this stream.
-    let mut random = Random::new(settings.seed, 0);
-    let (mut tally, mut present) = (Tally::default(), 0);
-    while tally.inserted < count {
-        let key = random.below(settings.keys);
-        if session.insert_if_absent(key, tally.inserted) {
-            tally.inserted += 1;
-            tally.key_sum = tally.key_sum.wrapping_add(key);
-            present = key;
-            done.store(tally.inserted, Ordering::Relaxed);
-        }
-    }
-    (tally, present)
-}
-
-fn check(audit: &Audit, before: Tally, measured: &Measured<Tally>) -> Vec<Condition> {
-    let all = || measured.tallies.iter().chain([&before]);
+fn check(audit: &Audit, before: Tally, tallies: &[Tally]) -> Vec<Condition> {
+    let all = || tallies.iter().chain([&before]);
     let inserted: u64 = all().map(|tally| tally.inserted).sum();
     let removed: u64 = all().map(|tally| tally.removed).sum();
     let key_sum = all().fold(0_u64, |sum, tally| sum.wrapping_add(tally.key_sum));
@@ -266,23 +320,16 @@ mod tests {
     #[test]
     fn what_is_lost_or_broken_is_found() {
         let before = Tally { inserted: 3, removed: 0, key_sum: 6 };
-        let mut measured = Measured {
-            seconds: 1.0,
-            committed: 1,
-            latency_ns: crate::driver::new_histogram().unwrap(),
-            counted: Counted::default(),
-            clock_ns: 0.0,
-            tallies: vec![Tally { inserted: 0, removed: 1, key_sum: 0_u64.wrapping_sub(2) }],
-        };
-        let failed = |audit: &Audit, measured: &Measured<Tally>| {
-            check(audit, before, measured).iter().filter(|condition| !condition.holds).count()
+        let mut tallies = [Tally { inserted: 0, removed: 1, key_sum: 0_u64.wrapping_sub(2) }];
+        let failed = |audit: &Audit, tallies: &[Tally]| {
+            check(audit, before, tallies).iter().filter(|condition| !condition.holds).count()
         };
         let right = Audit::of([1, 3]);
-        assert_eq!(failed(&right, &measured), 0);
-        assert_eq!(failed(&Audit::of([1, 2]), &measured), 1, "another key");
-        assert_eq!(failed(&Audit::of([4]), &measured), 1, "another number");
-        assert_eq!(failed(&Audit { fault: Some("a ring".into()), ..right.clone() }, &measured), 1);
-        measured.tallies[0].removed = 0;
-        assert_eq!(failed(&right, &measured), 1);
+        assert_eq!(failed(&right, &tallies), 0);
+        assert_eq!(failed(&Audit::of([1, 2]), &tallies), 1, "another key");
+        assert_eq!(failed(&Audit::of([4]), &tallies), 1, "another number");
+        assert_eq!(failed(&Audit { fault: Some("a ring".into()), ..right.clone() }, &tallies), 1);
+        tallies[0].removed = 0;
+        assert_eq!(failed(&right, &tallies), 1);
     }
 }

@@ -10,9 +10,11 @@
 //! |---|---|
 //! | `names.rs` | presets, structures and contenders, by the names of the paper and of a command line |
 //! | `spec.rs` | a run: its settings, what is refused, and its report |
-//! | `stage.rs` | what runs workers and measures them |
+//! | `run.rs` | runs on threads: which memory, and what is run in it |
+//! | `stage.rs` | what a workload is, apart from who runs it; and what runs workers on threads and measures them |
 //! | `churn.rs` | insertions, removals and lookups in a map (Figures 7 to 13) |
 //! | `records.rs` | disjoint writes of single words (Figure 6) |
+//! | `overwriting.rs` | the same, of words that are not read before (on virtual cores only) |
 //! | `reads.rs` | transactions that read sixteen variables |
 //! | `recorded.rs` | histories, aborted attempts included, that are checked to be opaque |
 //! | `worlds.rs` | the transactional memories that are run |
@@ -29,30 +31,37 @@
 //!
 //! # What it does not do
 //!
-//! It does not repeat a run, and takes no mean. Without the feature `stm` there are names only, for reports.
+//! It does not repeat a run, and takes no mean. Without the feature `stm` nothing is run on threads; without `stm-workloads` there are names only,
+//! for reports.
 
-#[cfg(feature = "stm")]
+#[cfg(feature = "stm-workloads")]
 pub mod churn;
 mod names;
+#[cfg(feature = "stm-workloads")]
+pub mod overwriting;
 #[cfg(feature = "stm")]
 mod plain;
 #[cfg(feature = "stm")]
 mod plain_hash;
-#[cfg(feature = "stm")]
+#[cfg(feature = "stm-workloads")]
 pub mod reads;
-#[cfg(feature = "stm")]
+#[cfg(feature = "stm-workloads")]
 pub mod recorded;
-#[cfg(feature = "stm")]
+#[cfg(feature = "stm-workloads")]
 pub mod records;
 #[cfg(feature = "stm")]
+mod run;
+#[cfg(feature = "stm-workloads")]
 mod spec;
-#[cfg(feature = "stm")]
+#[cfg(feature = "stm-workloads")]
 pub mod stage;
 #[cfg(all(test, feature = "stm"))]
 mod tests;
-#[cfg(feature = "stm")]
-mod worlds;
+#[cfg(feature = "stm-workloads")]
+pub mod worlds;
 
 pub use names::{Contender, Preset, RIVALS, Structure};
 #[cfg(feature = "stm")]
-pub use spec::{KEYS_MAX, Settings, THREADS_MAX, fits, run};
+pub use run::run;
+#[cfg(feature = "stm-workloads")]
+pub use spec::{KEYS_MAX, Settings, THREADS_MAX, fits};

@@ -374,7 +374,7 @@ impl<C: Control> Work for OnTable<'_, C> {
 }
 
 /// The same on a fixed table.
-pub(super) fn run_fixed<C: Control>(
+pub fn run_fixed<C: Control>(
     settings: &Settings,
     name: &str,
     progress: &mut dyn FnMut(&Progress),

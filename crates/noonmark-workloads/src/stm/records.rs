@@ -10,7 +10,7 @@
 use std::sync::atomic::AtomicU64;
 
 use super::spec::Settings;
-use super::stage::{self, Counted, Work};
+use super::stage::{self, Counted, Play, Work};
 use crate::driver::memory;
 use crate::random::Random;
 use crate::report::{Progress, RunReport};
@@ -50,7 +50,8 @@ pub trait RecordsSession {
     fn add(&mut self, key: u64, word: usize);
 }
 
-struct Worker<S> {
+/// A thread's part in it.
+pub struct Worker<S> {
     session: S,
     requests: Ring<(u32, u32)>,
     done: u64,
@@ -76,12 +77,46 @@ impl<S: RecordsSession> Work for Worker<S> {
 }
 
 /// All keys below a number, in random order.
-pub(super) fn shuffled(keys: u64, random: &mut Random) -> Vec<u32> {
+pub fn shuffled(keys: u64, random: &mut Random) -> Vec<u32> {
     let mut all: Vec<u32> = (0..keys as u32).collect();
     for last in (1..all.len()).rev() {
         all.swap(last, random.below(last as u64 + 1) as usize);
     }
     all
+}
+
+/// The workload on records of these keys.
+pub struct Disjoint<R> {
+    /// The records.
+    pub records: R,
+    /// How many there are.
+    pub keys: u64,
+}
+
+impl<R: Records> Play for Disjoint<R> {
+    type Worker<'a>
+        = Worker<R::Session<'a>>
+    where
+        R: 'a;
+    type Tally = u64;
+
+    fn worker(&self, seat: Seat) -> Worker<R::Session<'_>> {
+        let Seat { mut random, requests, .. } = seat;
+        let draw = || (random.below(self.keys) as u32, random.below(WORDS as u64) as u32);
+        Worker { session: self.records.session(), requests: Ring::of(requests, 1, draw), done: 0 }
+    }
+
+    fn counted(&self) -> Counted {
+        self.records.counted()
+    }
+
+    fn begin(&self) {
+        self.records.begin();
+    }
+
+    fn check(&self, tallies: &[u64]) -> Vec<Condition> {
+        vec![Condition::equal("the sum of all words", self.records.audit(), tallies.iter().sum())]
+    }
 }
 
 /// Runs it on records that are made of their keys, in the order in which they are to be made; the number of those that have been made is
@@ -97,15 +132,9 @@ pub fn run<R: Records + Send>(
     let keys = shuffled(settings.keys, &mut random);
     let records = stage::load(settings.keys, progress, |done| make(&keys, done))?;
     drop(keys);
-    records.begin();
-    let worker = |seat| {
-        let Seat { mut random, requests, .. } = seat;
-        let draw = || (random.below(settings.keys) as u32, random.below(WORDS as u64) as u32);
-        Worker { session: records.session(), requests: Ring::of(requests, 1, draw), done: 0 }
-    };
-    let measured = stage::measure(&settings.plan(), settings.pace, worker, &|| records.counted(), progress)?;
-    let done = measured.tallies.iter().sum();
-    let conditions = vec![Condition::equal("the sum of all words", records.audit(), done)];
+    let disjoint = Disjoint { records, keys: settings.keys };
+    let measured = stage::measure_play(&settings.plan(), settings.pace, &disjoint, progress)?;
+    let conditions = disjoint.check(&measured.tallies);
     Ok(settings.report(name, &measured, conditions))
 }
 

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use crate::driver::{Length, Plan, check_plan, clock_ns, new_histogram};
 use crate::random::Random;
 use crate::report::{Phase, Progress};
-use crate::workload::{RunError, Seat, Share};
+use crate::workload::{Condition, RunError, Seat, Share};
 
 /// Operations between two looks at whether to go on.
 pub const BATCH: u64 = 64;
@@ -49,6 +49,28 @@ pub trait Work {
 
     /// Ends.
     fn tally(self) -> Self::Tally;
+}
+
+/// A workload with its data, apart from who runs it: threads ([`measure`]), or virtual cores elsewhere.
+pub trait Play: Sync {
+    /// Who does the operations of one thread.
+    type Worker<'a>: Work<Tally = Self::Tally>
+    where
+        Self: 'a;
+    /// What a worker hands back.
+    type Tally: Send;
+
+    /// One of the workers, made where it will work.
+    fn worker(&self, seat: Seat) -> Self::Worker<'_>;
+
+    /// What the control has counted so far.
+    fn counted(&self) -> Counted;
+
+    /// A run is about to be measured.
+    fn begin(&self);
+
+    /// What should hold after a run, in which the workers did this. Nothing else runs.
+    fn check(&self, tallies: &[Self::Tally]) -> Vec<Condition>;
 }
 
 /// How operations of one thread follow each other.
@@ -122,7 +144,8 @@ impl Counted {
     }
 
     /// What has been counted since.
-    fn since(mut self, before: &Counted) -> Counted {
+    #[must_use]
+    pub fn since(mut self, before: &Counted) -> Counted {
         for (now, then) in self.conflicts.iter_mut().zip(&before.conflicts) {
             now.1 = now.1.saturating_sub(then.1);
         }
@@ -248,6 +271,17 @@ fn load_with(
         report();
         loading.join().map_err(|_| RunError::Panic)
     })
+}
+
+/// Has the workers of a workload work as planned.
+pub fn measure_play<P: Play>(
+    plan: &Plan,
+    pace: Pace,
+    play: &P,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Measured<P::Tally>, RunError> {
+    play.begin();
+    measure(plan, pace, |seat| play.worker(seat), &|| play.counted(), progress)
 }
 
 /// Has workers work as planned. `make` is called in each worker's thread.

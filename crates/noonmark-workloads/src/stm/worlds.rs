@@ -1,17 +1,17 @@
 //! The transactional memories that are run, and what is run in them.
 //!
-//! Each control has one world, which lasts as long as the program: the global one, or, where it says after how many attempts it
-//! is irrevocable (`k-sweep`), one of those below. What a run has counted is therefore a difference, and no two runs go on at a
-//! time ([`super::run`] sees to it).
+//! On threads each control has one world, which lasts as long as the program: the global one, or, where it says after how many attempts it
+//! is irrevocable (`k-sweep`), one of those in `run.rs`. What a run has counted is therefore a difference, and no two runs go on at a
+//! time. On virtual cores each run has a memory of its own.
 //!
-//! What it does not do: choose ([`super::spec`] does).
+//! What it does not do: choose.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use noonmark_stm::{
-    Control, DcotlSf, DctlSf, Look, Memory, Own, Session, Settings, Structure, TFixed, TMap, TRavlMap, TVar,
-    Threads, World, world,
+    Control, Host, Interrupted, Look, Session, Settings, Snapshot, Structure, TFixed, TMap, TRavlMap, TVar,
+    Threads, Tx, World,
 };
 
 use super::churn::{Audit, Map, MapSession};
@@ -19,27 +19,8 @@ use super::reads::{START, Variables, VariablesSession, Which};
 use super::records::{Records, RecordsSession, WORDS};
 use super::stage::Counted;
 
-fn irrevocable_after<W: World<Host = Threads>>(attempts: u32) -> Memory<W> {
-    Memory::new(Settings::default().attempts_max(attempts), Threads::default())
-}
-
-world! {
-    /// `DCTL-SF` with K = 1.
-    pub struct DctlSfK1: DctlSf, Threads, Own = irrevocable_after(1);
-    /// `DCTL-SF` with K = 10, told so.
-    pub struct DctlSfK10: DctlSf, Threads, Own = irrevocable_after(10);
-    /// `DCTL-SF` with K = 100.
-    pub struct DctlSfK100: DctlSf, Threads, Own = irrevocable_after(100);
-    /// `DCOTL-SF` with K = 1.
-    pub struct DcotlSfK1: DcotlSf, Threads, Own = irrevocable_after(1);
-    /// `DCOTL-SF` with K = 10, told so.
-    pub struct DcotlSfK10: DcotlSf, Threads, Own = irrevocable_after(10);
-    /// `DCOTL-SF` with K = 100.
-    pub struct DcotlSfK100: DcotlSf, Threads, Own = irrevocable_after(100);
-}
-
 /// What the memory of a world has counted.
-pub(super) fn counted<W: World>() -> Counted {
+pub fn counted<W: World>() -> Counted {
     Counted::of(W::memory().statistics(), true, W::Control::IS_IRREVOCABLE)
 }
 
@@ -50,7 +31,10 @@ fn fault_of(panic: Box<dyn std::any::Any + Send>) -> String {
 }
 
 /// A map in transactional memory, each operation a transaction.
-pub(super) struct Mapped<S: Structure>(pub TMap<S>);
+pub struct Mapped<S: Structure>(
+    /// The map.
+    pub TMap<S>,
+);
 
 impl<S: Structure<Key = u64, Value = u64> + Look<u64>> Map for Mapped<S> {
     type Session<'a> = InMap<'a, S>;
@@ -87,7 +71,7 @@ impl<S: Structure<Key = u64, Value = u64> + Look<u64>> Map for Mapped<S> {
 }
 
 /// A thread at a map.
-pub(super) struct InMap<'a, S: Structure> {
+pub struct InMap<'a, S: Structure> {
     map: &'a TMap<S>,
     session: Session<S::World>,
 }
@@ -110,12 +94,13 @@ impl<S: Structure<Key = u64, Value = u64> + Look<u64>> MapSession for InMap<'_, 
 }
 
 /// Records of twelve words, each with a lock of its own, found by a tree.
-pub(super) struct Found<W: World> {
+pub struct Found<W: World> {
     index: TRavlMap<u64, u64, W>,
     words: Box<[[TVar<u64, W>; WORDS]]>,
 }
 
 impl<W: World> Found<W> {
+    /// With these keys, put in in this order; says how many there are as it goes on.
     pub fn new(keys: &[u32], done: &AtomicU64) -> Self {
         let index = TRavlMap::new_in();
         let mut session = W::session();
@@ -125,6 +110,38 @@ impl<W: World> Found<W> {
         }
         let words = keys.iter().map(|_| std::array::from_fn(|_| TVar::new_in(0))).collect();
         Found { index, words }
+    }
+}
+
+impl<W: World> Found<W> {
+    /// Writes a word of a record, if that is there, and reads none.
+    #[inline]
+    pub(super) fn overwrite<'tx>(
+        &'tx self,
+        tx: Tx<'tx, '_, W>,
+        key: u64,
+        word: usize,
+        value: u64,
+    ) -> Result<(), Interrupted> {
+        match self.index.get(tx, &key)? {
+            Some(number) => self.words[number as usize][word].set(tx, value),
+            None => Ok(()),
+        }
+    }
+
+    /// The words of a record, if it is there.
+    pub(super) fn words_of<'tx>(
+        &'tx self,
+        tx: Snapshot<'tx, '_, W>,
+        key: u64,
+    ) -> Result<[u64; WORDS], Interrupted> {
+        let mut words = [0; WORDS];
+        if let Some(number) = self.index.get(tx, &key)? {
+            for (word, var) in words.iter_mut().zip(&self.words[number as usize]) {
+                *word = var.get(tx)?;
+            }
+        }
+        Ok(words)
     }
 }
 
@@ -154,7 +171,7 @@ impl<W: World> Records for Found<W> {
 }
 
 /// A thread at records.
-pub(super) struct AtRecords<'a, W: World> {
+pub struct AtRecords<'a, W: World> {
     records: &'a Found<W>,
     session: Session<W>,
 }
@@ -172,11 +189,19 @@ impl<W: World> RecordsSession for AtRecords<'_, W> {
 }
 
 /// A table of words.
-pub(super) struct Table<C: Control>(TFixed<u64, C>);
+pub struct Table<C: Control, H: Host = Threads>(TFixed<u64, C, H>);
 
 impl<C: Control> Table<C> {
+    /// Of so many words, which are all this.
     pub fn new(count: usize, start: u64) -> Self {
-        Table(TFixed::new(std::iter::repeat_n(start, count)))
+        Table::with(Settings::default(), Threads::default(), count, start)
+    }
+}
+
+impl<C: Control, H: Host> Table<C, H> {
+    /// The same, on this host.
+    pub fn with(settings: Settings, host: H, count: usize, start: u64) -> Self {
+        Table(TFixed::with(settings, host, std::iter::repeat_n(start, count)))
     }
 
     fn counted(&self) -> Counted {
@@ -191,11 +216,11 @@ impl<C: Control> Table<C> {
     }
 }
 
-impl<C: Control> Records for Table<C> {
-    type Session<'a> = &'a TFixed<u64, C>;
+impl<C: Control, H: Host> Records for Table<C, H> {
+    type Session<'a> = &'a TFixed<u64, C, H>;
     const RECORD_BYTES: u64 = 16;
 
-    fn session(&self) -> &TFixed<u64, C> {
+    fn session(&self) -> &TFixed<u64, C, H> {
         &self.0
     }
 
@@ -208,7 +233,7 @@ impl<C: Control> Records for Table<C> {
     }
 }
 
-impl<C: Control> RecordsSession for &TFixed<u64, C> {
+impl<C: Control, H: Host> RecordsSession for &TFixed<u64, C, H> {
     #[inline]
     fn add(&mut self, key: u64, _: usize) {
         // There is such a place.
@@ -216,10 +241,10 @@ impl<C: Control> RecordsSession for &TFixed<u64, C> {
     }
 }
 
-impl<C: Control> Variables for Table<C> {
-    type Session<'a> = &'a TFixed<u64, C>;
+impl<C: Control, H: Host> Variables for Table<C, H> {
+    type Session<'a> = &'a TFixed<u64, C, H>;
 
-    fn session(&self) -> &TFixed<u64, C> {
+    fn session(&self) -> &TFixed<u64, C, H> {
         &self.0
     }
 
@@ -232,7 +257,7 @@ impl<C: Control> Variables for Table<C> {
     }
 }
 
-impl<C: Control> VariablesSession for &TFixed<u64, C> {
+impl<C: Control, H: Host> VariablesSession for &TFixed<u64, C, H> {
     #[inline]
     fn sum(&mut self, of: &Which) -> u64 {
         let read = self.read(of.map(|number| number as usize));
@@ -247,9 +272,10 @@ impl<C: Control> VariablesSession for &TFixed<u64, C> {
 }
 
 /// Variables of their own.
-pub(super) struct Vars<W: World>(Box<[TVar<u64, W>]>);
+pub struct Vars<W: World>(Box<[TVar<u64, W>]>);
 
 impl<W: World> Vars<W> {
+    /// So many.
     pub fn new(count: usize) -> Self {
         Vars((0..count).map(|_| TVar::new_in(START)).collect())
     }
@@ -277,7 +303,7 @@ impl<W: World> Variables for Vars<W> {
 }
 
 /// A thread at variables.
-pub(super) struct AtVars<'a, W: World> {
+pub struct AtVars<'a, W: World> {
     vars: &'a [TVar<u64, W>],
     session: Session<W>,
 }

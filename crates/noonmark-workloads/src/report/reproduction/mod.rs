@@ -29,7 +29,8 @@ pub struct Reproduction {
     pub title: String,
     /// The paper, and the figure in it.
     pub figure: String,
-    /// What a timestamp covers in it: `coarse` or `fine`. Runs with the other are there for comparison.
+    /// What a timestamp covers in it: `coarse` or `fine`. Runs with the other are there for comparison. Empty where there is no such
+    /// choice, as in transactional memory.
     pub groups: String,
     /// The machine that was simulated.
     pub machine: String,
@@ -62,6 +63,8 @@ pub enum Failures {
     Share,
     /// For each 1000 commits.
     PerThousand,
+    /// A virtual second, beside how often the clock was advanced.
+    PerSecond,
 }
 
 impl Failures {
@@ -70,6 +73,7 @@ impl Failures {
         match self {
             Failures::Share => run.abort_share(),
             Failures::PerThousand => 1000.0 * per_commit(run, run.aborted() as f64),
+            Failures::PerSecond => per_second(run, run.aborted()),
         }
     }
 
@@ -77,6 +81,7 @@ impl Failures {
     fn show(self) -> fn(f64) -> String {
         match self {
             Failures::Share => super::share,
+            Failures::PerSecond => super::rate,
             Failures::PerThousand => |count| match count {
                 count if count < 10.0 => format!("{count:.2}"),
                 count if count < 100.0 => format!("{count:.1}"),
@@ -90,6 +95,7 @@ impl Failures {
         match self {
             Failures::Share => "aborts",
             Failures::PerThousand => "aborts/1k",
+            Failures::PerSecond => "restarts/s",
         }
     }
 
@@ -98,6 +104,7 @@ impl Failures {
         match self {
             Failures::Share => "Attempts that ended in a conflict",
             Failures::PerThousand => "Attempts that ended in a conflict, for each 1000 commits",
+            Failures::PerSecond => "Restarts, a virtual second",
         }
     }
 }
@@ -211,8 +218,7 @@ impl Reproduction {
     fn limits(&self) -> Vec<String> {
         let words = |run: &RunReport| {
             let limit = run.parameters.get(LIMIT)?;
-            let RunReport { protocol, groups, .. } = run;
-            Some(format!("{protocol} {groups} {} ({limit})", self.place(run)))
+            Some(format!("{} {} ({limit})", who(run), self.place(run)))
         };
         self.runs.iter().filter_map(words).collect()
     }
@@ -232,6 +238,21 @@ const LIMITED: &str =
 
 fn cores_in_words(cores: usize) -> String {
     if cores == 1 { "1 core".into() } else { format!("{cores} cores") }
+}
+
+/// By which rules it was run, and what a timestamp covered, if there is a choice.
+fn who(run: &RunReport) -> String {
+    format!("{} {}", run.protocol, run.groups).trim_end().to_owned()
+}
+
+/// How often the clock was advanced a second, if there is one.
+fn clock_per_s(run: &RunReport) -> Option<f64> {
+    run.clock_increments.map(|count| per_second(run, count))
+}
+
+/// So many in the time that was measured, a second.
+fn per_second(run: &RunReport, count: u64) -> f64 {
+    if run.seconds == 0.0 { 0.0 } else { count as f64 / run.seconds }
 }
 
 /// So many for each commit.

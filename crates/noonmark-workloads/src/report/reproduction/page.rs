@@ -3,7 +3,10 @@
 //! It has the style, the colours and the plots of the page of the benchmarks (`report/page.rs`). The JSON of everything is
 //! embedded at the end under the id `reproductions`.
 
-use super::{Failures, LIMITED, Reproduction, Verdict, per_commit, reproductions_json, rules};
+use super::{
+    Failures, LIMITED, Reproduction, Verdict, clock_per_s, per_commit, per_second, reproductions_json, rules,
+    who,
+};
 use crate::report::page::{STYLE, colour_keys, colours, escape, figure};
 use crate::report::plots::{self, Line};
 use crate::report::{RunReport, count, latency, rate};
@@ -23,7 +26,7 @@ pub fn page(all: &[Reproduction], command: &str) -> io::Result<String> {
     );
     let _ = write!(
         html,
-        "<header>\n<h1>Papers' experiments, done again</h1>\n<p class=\"lead\">The engine's own transactions on virtual \
+        "<header>\n<h1>Papers' experiments, done again</h1>\n<p class=\"lead\">The engine's and the transactional memory's own transactions on virtual \
          cores: a simulated machine, virtual time, and the same figures from the same seed everywhere. Nothing is tuned to \
          agree; what does not come out is said.</p>\n<dl><div><dt>command</dt><dd><code>{}</code></dd></div>",
         escape(command)
@@ -87,20 +90,26 @@ fn experiment(html: &mut String, one: &Reproduction) {
         let why = run.consistency.first().map_or("a consistency condition failed", String::as_str);
         let _ = writeln!(
             html,
-            "<p class=\"bad\"><strong>Inconsistent:</strong> {} {} {}: {}</p>",
-            escape(&run.protocol),
-            escape(&run.groups),
+            "<p class=\"bad\"><strong>Inconsistent:</strong> {} {}: {}</p>",
+            escape(&who(run)),
             escape(&one.place(run)),
             escape(why)
         );
     }
     findings(html, one);
     for (groups, runs) in one.parts() {
-        let _ = writeln!(html, "<h3>{} timestamps</h3>\n<div class=\"plots\">", capital(groups));
+        if !groups.is_empty() {
+            let _ = writeln!(html, "<h3>{} timestamps</h3>", capital(groups));
+        }
+        html.push_str("<div class=\"plots\">\n");
         let mut plot = |what: &str, value: &dyn Fn(&RunReport) -> f64, show: fn(f64) -> String| {
             over_points(html, one, what, &runs, value, show);
         };
         plot("Throughput, transactions a virtual second", &|run| run.committed_per_s, rate);
+        if runs.iter().any(|run| run.clock_increments.is_some()) {
+            let clock = |run: &RunReport| per_second(run, run.clock_increments.unwrap_or(0));
+            plot("Clock increments, a virtual second (0: none, or no clock)", &clock, rate);
+        }
         plot(one.failures.title(), &|run| one.failures.of(run), one.failures.show());
         plot("Virtual latency (99%)", &|run| run.latency_us.p99, latency);
         plot("Lines moved, for each commit", &moved_per_commit, rate);
@@ -197,7 +206,7 @@ fn changes(html: &mut String, one: &Reproduction) {
     );
     let heading = one.failures.heading();
     for run in &first.runs {
-        let who = format!("{} {}", escape(&run.protocol), escape(&run.groups));
+        let who = escape(&who(run));
         let _ = write!(
             html,
             "<th scope=\"col\" class=\"n\">{who}, tx/s</th><th scope=\"col\" class=\"n\">{heading}</th>"
@@ -223,7 +232,7 @@ fn changes(html: &mut String, one: &Reproduction) {
 fn failures(one: &Reproduction, run: &RunReport) -> String {
     match one.failures {
         Failures::Share => format!("{:.2}%", 100.0 * run.abort_share()),
-        Failures::PerThousand => one.failures.show()(one.failures.of(run)),
+        Failures::PerThousand | Failures::PerSecond => one.failures.show()(one.failures.of(run)),
     }
 }
 
@@ -236,6 +245,7 @@ fn all_figures(html: &mut String, one: &Reproduction) {
         "committed",
         "tx/s",
         one.failures.heading(),
+        "clock/s",
         "p50",
         "p99",
         "p99.9",
@@ -260,6 +270,7 @@ fn all_figures(html: &mut String, one: &Reproduction) {
             count(run.committed),
             count(run.committed_per_s.round() as u64),
             failures(one, run),
+            clock_per_s(run).map_or_else(String::new, rate),
             latency(run.latency_us.p50),
             latency(run.latency_us.p99),
             latency(run.latency_us.p999),

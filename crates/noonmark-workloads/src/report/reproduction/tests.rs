@@ -121,6 +121,34 @@ fn what_varies_need_not_be_the_cores() {
     }
 }
 
+/// Of transactional memory, where timestamps cover nothing that could be chosen, and the clock is counted.
+#[test]
+fn of_a_memory_the_clock_is_shown_and_no_granularity() {
+    let with_clock = |protocol: &str, clock_increments| RunReport {
+        aborts: [("read, newer".to_owned(), 30)].into(),
+        clock_increments,
+        ..run(protocol, "", 128)
+    };
+    let runs = vec![with_clock("DCTL", Some(20)), with_clock("TicToc", None)];
+    let changes = vec![Change { words: "fewer keys".into(), runs: runs.clone() }];
+    let one = Reproduction {
+        groups: String::new(),
+        failures: Failures::PerSecond,
+        runs,
+        changes,
+        ..reproduction()
+    };
+    let text = reproductions_text(std::slice::from_ref(&one), 100);
+    assert!(!text.contains("timestamps") && text.contains("DCTL: read, newer 100%"), "{text}");
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [&["DCTL", "100k", "3.00k", "2.00k"][..], &["TicToc", "100k", "3.00k"]] {
+        assert!(words.iter().any(|line| line[..] == *row), "{row:?}: {text}");
+    }
+    let html = reproductions_page(&[one], "noonmark repro").unwrap();
+    assert!(html.contains("Clock increments, a virtual second") && !html.contains("timestamps</h3>"));
+    assert_eq!(html.matches("<svg role=\"img\"").count(), 5);
+}
+
 #[test]
 fn the_page_is_whole_and_escapes_what_comes_from_outside() {
     let html = reproductions_page(&[reproduction()], "noonmark repro <script>").unwrap();

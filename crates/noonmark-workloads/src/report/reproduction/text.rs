@@ -1,6 +1,6 @@
 //! Experiments on the terminal: plain text without escape codes.
 
-use super::{LIMITED, Reproduction, Verdict, per_commit, rules};
+use super::{Failures, LIMITED, Reproduction, Verdict, clock_per_s, per_commit, rules, who};
 use crate::report::table::{RULED, width};
 use crate::report::{RunReport, latency, rate};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
@@ -14,7 +14,10 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
         let _ = writeln!(text, "{}: {} ({})", one.figure, one.title, one.name);
         let _ = writeln!(text, "{}, virtual; {}; seed {}", one.machine, one.size, one.seed);
         for (groups, runs) in one.parts() {
-            let _ = writeln!(text, "\n{groups} timestamps");
+            text.push('\n');
+            if !groups.is_empty() {
+                let _ = writeln!(text, "{groups} timestamps");
+            }
             let labels = one.labels();
             let mut rest = labels.as_slice();
             while !rest.is_empty() {
@@ -30,7 +33,7 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
             let _ = writeln!(text, "{}", costs(&runs));
             let _ = writeln!(text, "\nwhy attempts failed");
             for run in runs.iter().filter(|run| run.aborted() > 0) {
-                let _ = writeln!(text, "  {} {}: {}", run.protocol, run.groups, rules(run, 3));
+                let _ = writeln!(text, "  {}: {}", who(run), rules(run, 3));
             }
         }
         if !one.changes.is_empty() {
@@ -41,7 +44,7 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
         }
         for run in one.runs.iter().filter(|run| run.consistent == Some(false)) {
             let why = run.consistency.first().map_or("a consistency condition failed", String::as_str);
-            let _ = writeln!(text, "INCONSISTENT: {} {} {}: {why}", run.protocol, run.groups, one.place(run));
+            let _ = writeln!(text, "INCONSISTENT: {} {}: {why}", who(run), one.place(run));
         }
         let limits = one.limits();
         if !limits.is_empty() {
@@ -118,11 +121,13 @@ fn set_apart(table: &mut Table, names: usize, figures: usize) {
 
 /// Protocols downwards, points of the plot across.
 fn by_point(one: &Reproduction, runs: &[&RunReport], labels: &[Cow<'_, str>]) -> Table {
+    // The paper that counts restarts a second counts what the clock does beside them.
+    let shows_clock = one.failures == Failures::PerSecond;
     let mut head = vec![Cell::new("\nprotocol")];
     for label in labels {
         head.push(number(format!("{label}\ntx/s")));
         head.push(number(format!("\n{}", one.failures.heading())));
-        head.push(number("\np99"));
+        head.push(number(if shows_clock { "\nclock/s" } else { "\np99" }));
     }
     let mut table = ruled(head);
     let mut protocols: Vec<&str> = Vec::new();
@@ -136,7 +141,11 @@ fn by_point(one: &Reproduction, runs: &[&RunReport], labels: &[Cow<'_, str>]) ->
         for label in labels {
             let run = runs.iter().find(|run| run.protocol == protocol && one.label(run) == *label);
             let cells = run.map_or([const { String::new() }; 3], |run| {
-                [rate(run.committed_per_s), failures(one, run), latency(run.latency_us.p99)]
+                let last = match shows_clock {
+                    true => clock_per_s(run).map_or_else(String::new, rate),
+                    false => latency(run.latency_us.p99),
+                };
+                [rate(run.committed_per_s), failures(one, run), last]
             });
             row.extend(cells.map(number));
         }
@@ -152,7 +161,8 @@ fn failures(one: &Reproduction, run: &RunReport) -> String {
 
 /// What a commit takes.
 fn costs(runs: &[&RunReport]) -> Table {
-    let names = ["protocol", "timestamps"].map(Cell::new);
+    let has_groups = runs.iter().any(|run| !run.groups.is_empty());
+    let names = ["protocol", if has_groups { "timestamps" } else { "" }].map(Cell::new);
     let figures = ["p50", "p99", "p99.9", "hits", "near lines", "far lines", "from memory", "in line"];
     let mut table = ruled(names.into_iter().chain(figures.map(number)).collect());
     for run in runs {
@@ -173,7 +183,7 @@ fn costs(runs: &[&RunReport]) -> Table {
 fn ablation(one: &Reproduction) -> Table {
     let mut head = vec![Cell::new("\nchoice")];
     for run in one.changes.first().map_or(&[][..], |change| &change.runs) {
-        head.push(number(format!("{} {}\ntx/s", run.protocol, run.groups)));
+        head.push(number(format!("{}\ntx/s", who(run))));
         head.push(number(format!("\n{}", one.failures.heading())));
     }
     let mut table = ruled(head);
