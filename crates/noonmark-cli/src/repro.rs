@@ -161,7 +161,7 @@ fn next(state: &Mutex<State>, runs: usize) -> Option<usize> {
 
 fn in_words(cell: &Cell) -> String {
     let workload = match cell.variant.workload {
-        Workload::Ycsb { .. } => "YCSB".into(),
+        Workload::Ycsb { .. } | Workload::Leased(_) => "YCSB".into(),
         Workload::Contended(Contended { contention_percent: x, read_only_percent, .. }) => {
             format!("YCSB {x}:{} {read_only_percent} % read-only", 100 - x)
         }

@@ -15,7 +15,7 @@ use crate::cores::{Limits, SimulationError};
 use crate::experiment::make_workers;
 use crate::pricing::Schedule;
 use crate::{Machine, VirtualCores};
-use noonmark::{Builder, Database, Order, Policy, Protocol};
+use noonmark::{Builder, Database, Leases, Order, Policy, Protocol};
 use noonmark_workloads::bank::Updates;
 use noonmark_workloads::engine::EngineStore;
 use noonmark_workloads::random::Random;
@@ -53,6 +53,8 @@ pub struct Case {
     pub writes_per_key: u64,
     /// From how many deleted rows on sessions try to reclaim them.
     pub reclaim_from: usize,
+    /// What its tables do besides under `sundial`.
+    pub leases: Leases,
     /// After how many failed attempts a transaction runs alone, if ever.
     pub escape_after: Option<u32>,
     /// How long a transaction may take.
@@ -78,6 +80,12 @@ pub enum Verdict {
 impl Case {
     /// Draws a case, of these protocols.
     pub fn draw(seed: u64, protocols: &[Protocol]) -> Self {
+        // From numbers of their own, so that all else is drawn as it was without them.
+        let mut random = Random::new(seed, u64::MAX);
+        let leases = Leases {
+            extended_by: [None, Some(0), Some(3)][random.below(3) as usize],
+            write_times: [0, 1, 3][random.below(3) as usize],
+        };
         let mut random = Random::new(seed, 0);
         let mut pick = |below: u64| random.below(below);
         let some = protocols.len() as u64;
@@ -120,6 +128,7 @@ impl Case {
             hot_keys: 2 + pick(4),
             writes_per_key: [1, 3, 20, 60][pick(4) as usize],
             reclaim_from: [1, 32][pick(2) as usize],
+            leases,
             escape_after: [Some(1), Some(3), Some(20), None][pick(4) as usize],
             deadline: [None, None, Some(Duration::from_micros(20))][pick(3) as usize],
             schedule,
@@ -181,7 +190,8 @@ impl Case {
             .look_at_splits_every(6);
         let db = build(builder).build().map_err(|error| setting(&error))?;
         let policy = Policy { escape_after: self.escape_after, deadline: self.deadline, ..Policy::default() };
-        let store = EngineStore::of(db, &self.protocols).policy(policy).row_hint(self.seed.is_multiple_of(2));
+        let store = EngineStore::of(db, &self.protocols).policy(policy).leases(self.leases);
+        let store = store.row_hint(self.seed.is_multiple_of(2));
         let spec = RecordedSpec {
             tables: self.protocols.len(),
             hot_keys: self.hot_keys,
@@ -288,6 +298,12 @@ impl fmt::Display for Case {
             protocols.join("+"),
             self.index,
             self.granularity,
-        )
+        )?;
+        let Leases { extended_by, write_times } = self.leases;
+        if self.protocols.contains(&Protocol::Sundial) && self.leases != Leases::default() {
+            let by = extended_by.map_or("not extended".into(), |by| format!("extended by {by}"));
+            write!(f, ", leases {by}, {write_times} write times kept")?;
+        }
+        Ok(())
     }
 }

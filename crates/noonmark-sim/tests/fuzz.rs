@@ -1,6 +1,6 @@
 //! The fuzzer: what it finds in an engine that is broken on purpose, and that it finds nothing in the one that is not.
 
-use noonmark::{Bug, Protocol};
+use noonmark::{Bug, Leases, Protocol};
 use noonmark_sim::fuzz::{Case, Verdict};
 use noonmark_workloads::store::Granularity;
 
@@ -51,6 +51,22 @@ fn timestamps_that_split_themselves_hold() {
     }
 }
 
+/// Leases that are extended while executing, and write times that are kept, alone and together.
+#[test]
+fn options_of_leases_hold() {
+    for (number, leases) in (0..).zip([(Some(0), 0), (None, 1), (None, 3), (Some(0), 1), (Some(3), 3)]) {
+        let (extended_by, write_times) = leases;
+        for seed in 0..200 {
+            let leases = Leases { extended_by, write_times };
+            let case = Case { leases, ..Case::draw(1_000 * number + seed, &[Protocol::Sundial]) };
+            for case in [case.clone(), splitting(case)] {
+                let verdict = case.run().unwrap();
+                assert!(matches!(verdict, Verdict::Holds { .. }), "{case}: {verdict:?}");
+            }
+        }
+    }
+}
+
 /// Each bug is found within so many seeds, by a history that cannot be or by nobody's getting anywhere; and what is found is
 /// made smaller.
 #[test]
@@ -64,6 +80,8 @@ fn planted_bugs_are_found() {
         let shape = |case: Case| match bug {
             Bug::SplitNotNoted => case.growing(),
             Bug::SplitAtOldTime | Bug::MadeWholeUnsealed => splitting(case),
+            Bug::ExtendBlindly => Case { leases: Leases { extended_by: Some(0), write_times: 0 }, ..case },
+            Bug::VersionsSkipped => Case { leases: Leases { extended_by: None, write_times: 3 }, ..case },
             _ => case,
         };
         let fails = |case: &Case| {
@@ -105,6 +123,8 @@ fn planted_bugs_are_found() {
     }
     try_to_find(Bug::SealWritesOnly, &[F1], 100);
     try_to_find(Bug::RenewBlindly, &[Sundial], 100);
+    try_to_find(Bug::ExtendBlindly, &[Sundial], 2_500);
+    try_to_find(Bug::VersionsSkipped, &[Sundial], 2_500);
     try_to_find(Bug::ReadsForgotten, &[Fixed], 100);
     try_to_find(Bug::IntentNotMet, &[Fixed], 2_000);
     try_to_find(Bug::NothingKept, &[Fixed], 100);

@@ -3,7 +3,7 @@
 //! All figures are exact: a function of the seed, the same on every machine, and however the tests were compiled. Whoever changes
 //! what a transaction does, in the engine or in a workload, changes them, and writes down the new ones when he has understood why.
 
-use noonmark::Protocol::{self, Adaptive, Occ, Swiss, TicToc, TwoPhaseNoWait};
+use noonmark::Protocol::{self, Adaptive, Dynamic, Occ, Sundial, Swiss, TicToc, TwoPhaseNoWait};
 use noonmark_sim::repro::{self, Cell, Experiment, Plan, Rules, Size};
 use noonmark_workloads::report::{RunReport, Verdict, reproductions_json};
 use noonmark_workloads::stm::Contender;
@@ -169,6 +169,47 @@ fn contention_comes_to_the_same_everywhere() {
         ),
     ];
     assert_eq!(pinned.each_ref().map(|(name, _)| (*name, points(name))), pinned);
+}
+
+/// [Sundial §6.5, Figure 12] on sixteen cores: commits, and of the attempts that failed so many by each rule.
+#[test]
+fn kinds_of_abort_come_to_the_same_everywhere() {
+    let failed = run("sundial-fig12", Sundial, Coarse, 16);
+    let pinned = [
+        ("sundial: renew, locked", 39),
+        ("sundial: renew, replaced before", 17),
+        ("sundial: renew, replaced later", 5),
+        ("sundial: renew, replaced then", 13),
+        ("sundial: write", 99),
+    ];
+    assert_eq!((failed.committed, by_rule(&failed)), (234, pinned.to_vec()));
+    assert_eq!(counts(&run("sundial-fig12", Dynamic, Coarse, 16)), (237, 71));
+}
+
+fn by_rule(run: &RunReport) -> Vec<(&str, u64)> {
+    run.aborts.iter().map(|(rule, count)| (rule.as_str(), *count)).collect()
+}
+
+/// The same with what [Sundial §5.1] proposes: the first of the choices that are made otherwise.
+#[test]
+fn options_of_leases_come_to_the_same_everywhere() {
+    let Experiment { variant, alternatives, .. } = named("sundial-fig12");
+    let counts = alternatives[..5].iter().map(|alternative| {
+        let mut variant = variant.clone();
+        (alternative.change)(&mut variant);
+        let cell = Cell { variant, protocol: Rules::Engine(Sundial), granularity: Coarse, cores: 16 };
+        let run = repro::run(&cell, &SMALL, 1).unwrap();
+        let not_renewed = by_rule(&run).into_iter().filter(|(rule, _)| rule.contains("renew"));
+        (alternative.words, run.committed, run.aborted(), not_renewed.map(|(_, count)| count).sum::<u64>())
+    });
+    let pinned = [
+        ("leases extended while executing", 244, 155, 67),
+        ("the same, by 8 ticks more", 270, 162, 63),
+        ("one write time more kept", 248, 163, 75),
+        ("three write times more kept", 249, 160, 71),
+        ("leases extended, and three write times", 258, 182, 62),
+    ];
+    assert_eq!(counts.collect::<Vec<_>>(), pinned);
 }
 
 /// A claim about runs that were not made is neither right nor wrong; and each run that some experiments share is made once.

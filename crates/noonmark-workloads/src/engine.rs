@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use noonmark::{
-    Abort, ColumnGroup, Database, FoundRows, Host, Number, Policy, Protocol, SecondaryIndex, TableOptions,
-    Threads, Transaction,
+    Abort, ColumnGroup, Database, FoundRows, Host, Leases, Number, Policy, Protocol, SecondaryIndex,
+    TableOptions, Threads, Transaction,
 };
 use noonmark_core::{Access, Line};
 
@@ -28,6 +28,8 @@ pub struct EngineStore<H: Host = Threads> {
     tables: Arc<AtomicUsize>,
     /// Whether they are told how many rows to expect.
     row_hint: bool,
+    /// What they do besides under `sundial`.
+    leases: Leases,
     /// How transactions are retried.
     policy: Policy,
 }
@@ -39,6 +41,7 @@ impl<H: Host> Clone for EngineStore<H> {
             protocols: self.protocols.clone(),
             tables: self.tables.clone(),
             row_hint: self.row_hint,
+            leases: self.leases,
             policy: self.policy.clone(),
         }
     }
@@ -57,12 +60,25 @@ impl<H: Host> EngineStore<H> {
     /// A database that is there already, on whatever host.
     pub fn of(db: Database<H>, protocols: &[Protocol]) -> Self {
         let policy = Policy::default();
-        EngineStore { db, protocols: protocols.into(), tables: Arc::default(), row_hint: true, policy }
+        let leases = Leases::default();
+        EngineStore {
+            db,
+            protocols: protocols.into(),
+            tables: Arc::default(),
+            row_hint: true,
+            leases,
+            policy,
+        }
     }
 
     /// The same; whether its tables are told how many rows to expect, as they are unless told otherwise.
     pub fn row_hint(self, row_hint: bool) -> Self {
         EngineStore { row_hint, ..self }
+    }
+
+    /// The same; what its tables do besides under `sundial`, which is nothing unless told otherwise.
+    pub fn leases(self, leases: Leases) -> Self {
+        EngineStore { leases, ..self }
     }
 
     /// The same; how its transactions are retried, if not by the default.
@@ -192,6 +208,7 @@ impl<H: Host> Store for EngineStore<H> {
             .protocol(protocol)
             .index(spec.index)
             .granularity(spec.granularity)
+            .leases(self.leases)
             .expected_rows(usize::try_from(expected_rows).unwrap_or(usize::MAX));
         let table = self.db.create_table(&spec.name, options);
         table.map_err(|error| table_error(&spec.name, &error))

@@ -253,6 +253,7 @@ impl<H: Host> Context<H> {
         let seen = ask!(self.asker(), place, |me| P::read(me, view, &mut copy), |refusal| return Err(
             self.explain(refusal, place, groups.bits())
         ));
+        let seen = if P::HAS_LEASES { self.extend_lease::<P>(place, view, seen) } else { seen };
         self.note_read(place, groups, seen);
         if P::LOCKS_READS && t.is_whole(cell_at) {
             // SAFETY: pinned since the record was found, whose table splits.
@@ -308,8 +309,7 @@ impl<H: Host> Context<H> {
             self.release_hold(table, record, cell_at, hold);
             return Err(self.explain(refusal, place, asked));
         });
-        self.read_bound = self.read_bound.max(seen.word.time());
-        // Validated when it is locked, so it is not in the read set.
+        self.note_update::<P>(t, seen);
         let here = !seen.word.is_absent();
         let effect = if here { Effect::Change } else { Effect::Keep };
         let image = self.writes.make_room(cell_words as usize);
@@ -356,8 +356,7 @@ impl<H: Host> Context<H> {
             self.release_hold(table, record, cell_at, hold);
             return Err(self.explain(refusal, place, group_bits(first, sizes)));
         });
-        self.read_bound = self.read_bound.max(seen.word.time());
-        // Validated when it is locked, so it is not in the read set.
+        self.note_update::<P>(t, seen);
         let here = !seen.word.is_absent();
         let effect = if here { Effect::Change } else { Effect::Keep };
         // Of several groups, who changes them says which have changed.

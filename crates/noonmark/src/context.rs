@@ -12,7 +12,7 @@ use crate::index::{Finger, NodeSeen};
 use crate::lines;
 use crate::node_set::{NodeEntry, NodeSet};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
-use crate::record::{RecordPtr, free_boxed};
+use crate::record::{Cell, RecordPtr, free_boxed};
 use crate::splitting::{Other, Watch};
 use crate::table::TableRef;
 use crate::write_set::WriteSet;
@@ -360,6 +360,28 @@ impl<H: Host> Context<H> {
     pub(crate) fn note_read(&mut self, place: Place, groups: Groups, seen: Seen) {
         self.read_bound = self.read_bound.max(seen.word.time());
         self.reads.push(ReadEntry { record: place.record, table: place.table, seen, at: place.at, groups });
+    }
+
+    /// Notes what was read in order to be written. It is validated when it is locked, so it is not in the read set. Where leases
+    /// are extended, the commit time is known to come after its lease, so that what is read from here on is extended up to there.
+    #[inline(always)]
+    pub(crate) fn note_update<P: Rules>(&mut self, table: &crate::table::TableCore, seen: Seen) {
+        self.read_bound = self.read_bound.max(seen.word.time());
+        if P::HAS_LEASES && table.leases.extended_by.is_some() && self.order == Some(Order::Logical) {
+            self.read_bound = self.read_bound.max(seen.until.next());
+        }
+    }
+
+    /// Extends the lease of what was just read up to the earliest time at which the transaction may still commit, if the
+    /// table is one that does so.
+    #[inline(always)]
+    pub(crate) fn extend_lease<P: Rules>(&self, place: Place, cell: Cell<'_>, seen: Seen) -> Seen {
+        let Some(by) = place.table.get().leases.extended_by.filter(|_| P::HAS_LEASES) else { return seen };
+        if self.order != Some(Order::Logical) {
+            return seen;
+        }
+        let earliest = self.floor.max(self.read_bound).max(seen.word.time());
+        P::extend(self.asker().me(place), cell, seen, Timestamp::new(earliest.ticks() + u64::from(by)))
     }
 
     /// The transaction relies on what a node does not hold.

@@ -14,7 +14,7 @@ use crate::range::Ranges;
 use crate::record::{Layout, RecordPtr};
 use crate::session::{Session, nanos};
 use crate::splitting::{LOOK_EVERY_DEFAULT, SPLIT_AFTER_DEFAULT, Splits};
-use crate::table::{Granularity, Index, TableCore, TableOptions, TableRef, TypePair};
+use crate::table::{Granularity, Index, Leases, TableCore, TableOptions, TableRef, TypePair};
 use crate::transaction::{ReadTransaction, Transaction};
 use crate::typed::Table;
 use noonmark_core::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering};
@@ -586,7 +586,8 @@ impl<H: Host> Database<H> {
         if some(Protocol::older_waits) && some(Protocol::younger_waits) {
             shared.waits_both_ways.store(true, Ordering::Relaxed);
         }
-        let aux_words = options.protocol.aux_words(shared.slots.count());
+        let leases = if options.protocol.has_leases() { options.leases } else { Leases::default() };
+        let aux_words = options.protocol.aux_words(shared.slots.count()) + leases.words();
         let (mut layout, split) = match splitting {
             true => {
                 let (whole, split) = Layout::new_splitting(sizes, aux_words, key_bytes);
@@ -610,6 +611,7 @@ impl<H: Host> Database<H> {
             layout,
             split,
             aux_words,
+            leases,
             secondaries: Default::default(),
             populated: AtomicBool::new(false),
         });

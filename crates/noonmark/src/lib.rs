@@ -169,7 +169,7 @@ pub use policy::Policy;
 pub use protocol::{Order, Protocol, UnknownProtocol};
 pub use scan::{Scan, SecondaryScan};
 pub use session::Session;
-pub use table::{Granularity, IndexKind, SECONDARIES_MAX, TableOptions};
+pub use table::{Granularity, IndexKind, Leases, SECONDARIES_MAX, TableOptions, WRITE_TIMES_MAX};
 pub use transaction::{ReadTransaction, Transaction};
 pub use typed::{ColumnGroup, GroupTarget, SecondaryIndex, Table, Target};
 pub use update::Number;

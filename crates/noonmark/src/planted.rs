@@ -34,6 +34,12 @@ pub enum Bug {
     SealWritesOnly,
     /// `sundial` renews the lease of a version that has been replaced.
     RenewBlindly,
+    /// `sundial`, where leases are extended while executing: that of a version that has been replaced meanwhile is, too.
+    ExtendBlindly,
+    /// `sundial`, where write times are kept: a version is taken to hold until the current one was written, whatever came in between.
+    VersionsSkipped,
+    /// `sundial`, where write times are kept: those of a cell outlast a time in which its row was written through other cells.
+    TimesOfOldCells,
     /// Momentary validation looks at versions only: what another has locked, and not yet replaced, passes.
     LocksIgnored,
     /// `tictoc` looks, then stretches the read time, and does not look again.

@@ -38,6 +38,34 @@ pub enum Granularity {
     Splitting,
 }
 
+/// What `sundial` does besides for a table, so that fewer transactions abort because a lease cannot be renewed [Sundial §5.1]: by
+/// default nothing. It has an effect in databases in logical order only, and none under other protocols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leases {
+    /// Leases of what is read are extended at once: to the earliest time at which the transaction may still commit, and by so
+    /// many ticks more. Whoever writes the row meanwhile comes after that. A transaction's time is after the lease of what it
+    /// writes; so what it reads after it has come to that row is extended far enough, and what it has read before is not. The
+    /// ticks more use up logical time, of which there are 2^50 ticks: so many with each write at most.
+    pub extended_by: Option<u8>,
+    /// Of so many versions before the current one it is known when they were replaced, since it is kept when versions were
+    /// written: of no more than [`WRITE_TIMES_MAX`]. A read of one of them holds until then, without a lease. Takes so many
+    /// words in each cell, and one more.
+    pub write_times: u8,
+}
+
+/// The most versions before the current one whose write times can be kept.
+pub const WRITE_TIMES_MAX: u8 = 8;
+
+impl Leases {
+    /// Words that they take in each cell: the current version's write time is among them, since a lock hides the version.
+    pub(crate) fn words(self) -> usize {
+        match self.write_times.min(WRITE_TIMES_MAX) {
+            0 => 0,
+            before => usize::from(before) + 1,
+        }
+    }
+}
+
 /// The index of a table.
 pub(crate) enum Index {
     Hash(HashIndex),
@@ -166,6 +194,7 @@ pub struct TableOptions {
     pub(crate) index: IndexKind,
     pub(crate) granularity: Granularity,
     pub(crate) expected_rows: usize,
+    pub(crate) leases: Leases,
 }
 
 impl Default for TableOptions {
@@ -175,6 +204,7 @@ impl Default for TableOptions {
             index: IndexKind::Ordered,
             granularity: Granularity::Fine,
             expected_rows: 0,
+            leases: Leases::default(),
         }
     }
 }
@@ -214,6 +244,12 @@ impl TableOptions {
         self.expected_rows = rows;
         self
     }
+
+    /// What the table does besides under `sundial`; nothing under other protocols.
+    pub fn leases(mut self, leases: Leases) -> Self {
+        self.leases = leases;
+        self
+    }
 }
 
 /// Which key types and row types a table was made for.
@@ -240,8 +276,10 @@ pub(crate) struct TableCore {
     pub layout: Layout,
     /// Of a record that is split, over the same words, if records can be.
     pub split: Option<Box<Layout>>,
-    /// `protocol.aux_words(..)` of this database.
+    /// `protocol.aux_words(..)` of this database, and those of the leases.
     pub aux_words: usize,
+    /// Nothing unless the protocol has leases.
+    pub leases: Leases,
     pub index: Index,
     /// Its secondary indexes, in the order in which they were made; never taken away.
     pub secondaries: [OnceLock<Secondary>; SECONDARIES_MAX],

@@ -9,7 +9,7 @@ mod attack_support;
 use attack_support::{
     Alone, Menu, Model, Numbers, Op, Part, Setup, Txn, interleavings, is_explained, run_schedule, told,
 };
-use noonmark::{Bug, Database, Granularity, IndexKind, Order, Protocol};
+use noonmark::{Bug, Database, Granularity, IndexKind, Leases, Order, Protocol};
 
 /// What came of the transactions of all runs.
 #[derive(Default, Debug)]
@@ -75,11 +75,22 @@ fn setups(protocols: &[Protocol]) -> Vec<Setup> {
 
 /// Draws programs for these tables and runs them all.
 fn attack_tables(protocols: &[Protocol], order: Option<Order>, draws: u64, shape: &[usize]) -> Tally {
+    attack_leased(protocols, Leases::default(), order, draws, shape)
+}
+
+/// The same, if they are leased in this way.
+fn attack_leased(
+    protocols: &[Protocol],
+    leases: Leases,
+    order: Option<Order>,
+    draws: u64,
+    shape: &[usize],
+) -> Tally {
     let mut tally = Tally::default();
     for (number, setup) in setups(protocols).into_iter().enumerate() {
         let ordered = setup.index == IndexKind::Ordered;
         let secondary = ordered && number % 4 == 0;
-        let setup = Setup { order, secondary, rows: vec![1, 2], ..setup };
+        let setup = Setup { leases, order, secondary, rows: vec![1, 2], ..setup };
         let menu = Menu { tables: protocols.len(), keys: 3, scans: ordered, secondary };
         for seed in 0..draws {
             let mut numbers = Numbers(seed * 100 + number as u64);
@@ -129,6 +140,23 @@ fn logical_and_momentary_databases_of_those_who_keep_read_times() {
                 [sundial, Protocol::Ranges],
             ] {
                 enough(&attack_tables(&tables, Some(order), draws / 2, shape), &tables);
+            }
+        }
+    }
+}
+
+/// Leases that are extended while executing, and write times that are kept, also beside tables without.
+#[test]
+fn options_of_leases() {
+    use Protocol::{Dynamic, Ranges, Sundial, TicToc};
+    for (extended_by, write_times) in [(Some(0), 0), (None, 1), (Some(2), 3)] {
+        let leases = Leases { extended_by, write_times };
+        for (order, shape) in
+            [(Order::Logical, &[3, 3][..]), (Order::Logical, &[2, 2, 2][..]), (Order::Momentary, &[3, 3][..])]
+        {
+            let draws = if shape.len() == 2 { 20 } else { 2 };
+            for tables in [&[Sundial][..], &[Sundial, TicToc], &[Sundial, Dynamic], &[Ranges, Sundial]] {
+                enough(&attack_leased(tables, leases, Some(order), draws, shape), tables);
             }
         }
     }

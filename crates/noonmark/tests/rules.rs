@@ -9,8 +9,8 @@
 mod stage_support;
 
 use noonmark::{
-    Abort, AbortKind, Bug, Database, IndexKind, Order, Policy, Protocol, Session, Table, TableOptions,
-    Timestamp, Transaction,
+    Abort, AbortKind, Bug, Database, IndexKind, Leases, Order, Policy, Protocol, Session, Table,
+    TableOptions, Timestamp, Transaction,
 };
 use stage_support::{At, Stage, builder, commit_of, interrupted, sessions, table};
 
@@ -577,8 +577,14 @@ fn f1_leaves_no_lock_behind() {
 
 /// One row, 0, in each of two tables, of which the first holds for long.
 fn leased(order: Order) -> (Database<Stage>, [Table<u64, u64>; 2]) {
+    leased_with(order, Leases::default())
+}
+
+/// The same, of tables with these options.
+fn leased_with(order: Order, leases: Leases) -> (Database<Stage>, [Table<u64, u64>; 2]) {
     let db = builder().order(order).build().unwrap();
-    let tables = ["x", "y"].map(|name| table(&db, name, Protocol::Sundial));
+    let options = || TableOptions::new().protocol(Protocol::Sundial).leases(leases);
+    let tables = ["x", "y"].map(|name| db.create_table(name, options()).unwrap());
     db.transact(|tx| tables.iter().try_for_each(|rows| tx.insert(rows, 1, 0).map(|_| ()))).unwrap();
     late(&db).transact(|tx| tx.get(&tables[0], 1)).unwrap();
     (db, tables)
@@ -622,7 +628,7 @@ fn sundial_renews_the_lease_of_the_current_version_only() {
         let committed = tx.commit();
         assert_eq!(committed.is_ok(), !replaced, "{committed:?}");
         if let Err(abort) = committed {
-            assert_eq!(abort.rule(), "sundial: renew");
+            assert_eq!(abort.rule(), "sundial: renew, replaced before");
             continue;
         }
         let time = committed.unwrap().time;
@@ -645,6 +651,105 @@ fn sundial_renews_a_lease_over_the_head_of_a_writer_that_executes() {
     });
     let written = writer.commit().unwrap().time;
     assert!(written > renewed, "{written} after {renewed}");
+}
+
+/// What [Sundial §5.1] proposes against cases (b) and (c): a lease that is extended when the row is read, to the time after that of
+/// what the transaction will write. Whoever replaces the version comes later, by the ticks more, too.
+#[test]
+fn sundial_extends_a_lease_while_executing() {
+    for (extended_by, order) in [
+        (None, Order::Logical),
+        (Some(0), Order::Logical),
+        (Some(7), Order::Logical),
+        (Some(7), Order::Momentary),
+    ] {
+        let (db, [x, y]) = leased_with(order, Leases { extended_by, write_times: 0 });
+        let [mut s1, mut s2] = sessions(&db);
+        let mut tx = s1.begin();
+        // After the lease of x, which lasts longer than that of y.
+        tx.update(&x, 1, |value| *value += 1).unwrap();
+        assert_eq!(tx.get(&y, 1).unwrap(), Some(0));
+        let replaced = commit_of(&mut s2, |tx| assert!(tx.write(&y, 1, 1).unwrap()));
+        let committed = tx.commit();
+        let extended_by = extended_by.filter(|_| order == Order::Logical);
+        assert_eq!(committed.is_ok(), extended_by.is_some(), "{committed:?}");
+        if let (Ok(commit), Some(by)) = (committed, extended_by) {
+            assert_eq!(replaced.ticks(), commit.time.ticks() + u64::from(by) + 1);
+        }
+    }
+}
+
+/// Only the lease of a version that is still there is extended: somebody may replace it between the read and the look.
+#[test]
+fn sundial_extends_the_lease_of_the_current_version_only() {
+    let leases = Leases { extended_by: Some(0), write_times: 0 };
+    let mut outcomes = Vec::new();
+    for touch in 0.. {
+        let (db, [x, y]) = leased_with(Order::Logical, leases);
+        let [mut s1, mut s2] = sessions(&db);
+        let mut tx = s1.begin();
+        tx.update(&x, 1, |value| *value += 1).unwrap();
+        let mut replaced = None;
+        let replace = || replaced = Some(commit_of(&mut s2, |tx| assert!(tx.write(&y, 1, 1).unwrap())));
+        let read = interrupted(At::Touch(touch), replace, || tx.get(&y, 1)).unwrap();
+        let Some(replaced) = replaced else { break };
+        let committed = tx.commit().map(|commit| commit.time);
+        match (read, &committed) {
+            (Some(0), Ok(time)) => assert!(*time < replaced, "{time}, replaced at {replaced}, touch {touch}"),
+            (Some(0), Err(abort)) => assert!(abort.rule().starts_with("sundial: renew, replaced"), "{abort}"),
+            (_, Ok(time)) => assert!(*time >= replaced, "{time}, replaced at {replaced}, touch {touch}"),
+            (_, Err(abort)) => panic!("{abort}, touch {touch}"),
+        }
+        outcomes.push((read, committed.is_ok()));
+    }
+    for outcome in [(Some(1), true), (Some(0), false)] {
+        assert!(outcomes.contains(&outcome), "{outcome:?} in {outcomes:?}");
+    }
+}
+
+/// Case (a) of [Sundial §5.1]: what was read was replaced after the commit time, which is known where write times are kept, as far
+/// back as they are. It still does not hold if it was replaced before, be it by another version than the current one.
+#[test]
+fn sundial_knows_when_versions_were_replaced() {
+    for (write_times, replacements, order) in [
+        (0, 1, Order::Logical),
+        (1, 1, Order::Logical),
+        (1, 2, Order::Logical),
+        (2, 2, Order::Logical),
+        (3, 3, Order::Logical),
+        (3, 1, Order::Momentary),
+    ] {
+        for early in [false, true] {
+            let (db, [x, y]) = leased_with(order, Leases { extended_by: None, write_times });
+            let [mut s1, mut s2] = sessions(&db);
+            let mut tx = s1.begin();
+            assert_eq!(tx.get(&y, 1).unwrap(), Some(0));
+            let mut replaced = Vec::new();
+            if early {
+                replaced.push(commit_of(&mut s2, |tx| assert!(tx.write(&y, 1, 1).unwrap())));
+            }
+            // After the lease of x, and so does all that he commits from here on.
+            let clock = db.table::<u64, u64>("clock").unwrap();
+            for _ in 0..4 {
+                s2.transact(|tx| tx.write(&clock, 1, 0)).unwrap();
+            }
+            while replaced.len() < replacements {
+                replaced.push(commit_of(&mut s2, |tx| assert!(tx.write(&y, 1, 1).unwrap())));
+            }
+            tx.write(&x, 1, 1).unwrap();
+            let committed = tx.commit();
+            let is_known = order == Order::Logical && replacements <= usize::from(write_times);
+            assert_eq!(committed.is_ok(), is_known && !early, "{write_times}, {replaced:?}: {committed:?}");
+            match committed {
+                Ok(commit) => assert!(commit.time < replaced[0], "{commit:?}, {replaced:?}"),
+                Err(abort) if order == Order::Logical => {
+                    let rule = if early && replacements == 1 { "before" } else { "later" };
+                    assert_eq!(abort.rule(), format!("sundial: renew, replaced {rule}"));
+                }
+                Err(_) => (),
+            }
+        }
+    }
 }
 
 /// [Sundial §3.3.1]: of two writers the younger aborts at once, before it has done its work.

@@ -15,8 +15,8 @@ use attack_support::{
     Menu, Numbers, Op, Part, Saw, Setup, Txn, is_explained, on_engine, state_of, tag_of, told,
 };
 use noonmark::{
-    Abort, AbortKind, Bug, Database, Granularity, IndexKind, Order, Policy, Protocol, Table, TableOptions,
-    Transaction,
+    Abort, AbortKind, Bug, Database, Granularity, IndexKind, Leases, Order, Policy, Protocol, Table,
+    TableOptions, Transaction,
 };
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
@@ -206,6 +206,19 @@ protocols! {
     dynamic => Dynamic,
     ranges => Ranges,
     fixed => Fixed,
+}
+
+/// Leases that are extended while executing, and write times that are kept.
+#[test]
+fn sundial_with_options() {
+    for (extended_by, write_times) in [(Some(0), 0), (None, 1), (Some(0), 3)] {
+        let leases = Leases { extended_by, write_times };
+        for setup in setups(&[Protocol::Sundial]) {
+            let setup = Setup { leases, ..setup };
+            attack(&setup, &[3, 3], 20, 40);
+            attack(&setup, &[2, 2, 2], 20, 40);
+        }
+    }
 }
 
 #[test]
@@ -399,13 +412,15 @@ fn an_index_that_is_made_beside_the_first_row_has_it() {
 #[test]
 fn times_are_raised_before_the_last_look() {
     let [tictoc, sundial] = [Protocol::TicToc, Protocol::Sundial];
-    for (index, protocols) in [
-        (IndexKind::Ordered, [tictoc, tictoc]),
-        (IndexKind::Hash, [tictoc, tictoc]),
-        (IndexKind::Ordered, [sundial, sundial]),
-        (IndexKind::Hash, [sundial, tictoc]),
+    let [none, all] = [Leases::default(), Leases { extended_by: Some(0), write_times: 1 }];
+    for (index, protocols, leases) in [
+        (IndexKind::Ordered, [tictoc, tictoc], none),
+        (IndexKind::Hash, [tictoc, tictoc], none),
+        (IndexKind::Ordered, [sundial, sundial], none),
+        (IndexKind::Ordered, [sundial, sundial], all),
+        (IndexKind::Hash, [sundial, tictoc], none),
     ] {
-        let setup = Setup { index, bumps: 4, order: Some(Order::Logical), ..Setup::of(&protocols) };
+        let setup = Setup { index, leases, bumps: 4, order: Some(Order::Logical), ..Setup::of(&protocols) };
         let menu = Menu { tables: 2, keys: 3, scans: false, secondary: false };
         let row = |table| Op::Get(table, 2, Part::Row);
         let skews = [

@@ -1,8 +1,8 @@
 //! Timestamps that split themselves: when they do, that nothing is lost by it, and when they are put together again.
 
 use noonmark::{
-    Abort, AbortKind, Builder, Database, Granularity, IndexKind, Protocol, SchemaError, Session, Table,
-    TableOptions,
+    Abort, AbortKind, Bug, Builder, Database, Granularity, IndexKind, Leases, Protocol, SchemaError, Session,
+    Table, TableOptions,
 };
 
 type Rows = Table<u64, (u64, String, u64)>;
@@ -17,8 +17,12 @@ fn database(
     index: IndexKind,
     build: impl FnOnce(Builder) -> Builder,
 ) -> (Database, Rows) {
+    database_with(TableOptions::new().protocol(protocol).index(index), build)
+}
+
+fn database_with(options: TableOptions, build: impl FnOnce(Builder) -> Builder) -> (Database, Rows) {
     let db = build(Database::builder().split_after(1)).build().unwrap();
-    let options = TableOptions::new().protocol(protocol).index(index).granularity(Granularity::Splitting);
+    let options = options.granularity(Granularity::Splitting);
     let rows: Rows = db.create_table("rows", options).unwrap();
     db.transact(|tx| {
         for key in 0..4 {
@@ -207,6 +211,46 @@ fn who_has_read_it_whole_sees_that_it_is_split() {
         let abort: Abort = reading.commit().unwrap_err();
         assert_eq!(abort.kind(), AbortKind::Conflict, "{protocol}");
         assert!(abort.to_string().contains("split"), "{protocol}: {abort}");
+    }
+}
+
+/// Where write times are kept, those of a group's cell are forgotten while the row is whole: in between the last one of the first time and
+/// the first one of the second the row may have been written.
+#[test]
+fn write_times_do_not_outlast_a_cell() {
+    for bug in [None, Some(Bug::TimesOfOldCells)] {
+        let leases = Leases { extended_by: None, write_times: 3 };
+        let options = TableOptions::new().protocol(Protocol::Sundial).leases(leases);
+        let (db, rows) = database_with(options, |builder| {
+            let builder = builder.look_at_splits_every(4);
+            match bug {
+                Some(bug) => builder.plant(bug),
+                None => builder,
+            }
+        });
+        let count = rows.group::<0>();
+        let [mut reader, mut writer] = [(); 2].map(|()| db.session().unwrap());
+        split(&db, &rows);
+        writer.transact(|tx| tx.update(&count, 1, |count| *count += 1)).unwrap();
+        let mut reading = reader.begin();
+        reading.need(&count, 1).unwrap();
+        for _ in 0..40 {
+            if db.split_rows() > 0 {
+                writer.transact(|tx| tx.get(&count, 2)).unwrap();
+            }
+        }
+        assert_eq!(db.split_rows(), 0);
+        writer
+            .transact(|tx| {
+                tx.update(&count, 1, |count| *count += 1)?;
+                tx.update(&count, 3, |count| *count += 1)
+            })
+            .unwrap();
+        split(&db, &rows);
+        writer.transact(|tx| tx.update(&count, 1, |count| *count += 1)).unwrap();
+        // Of the two that were written together it has seen the one before, and the other after.
+        assert_eq!(reading.need(&count, 3).unwrap(), 1);
+        assert_eq!(reading.commit().is_ok(), bug.is_some());
     }
 }
 

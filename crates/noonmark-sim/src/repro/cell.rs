@@ -13,7 +13,9 @@ use noonmark_workloads::tpcc::request;
 use noonmark_workloads::tpcc::schema::Split;
 use noonmark_workloads::tpcc::{Access, Options, OrderNumbers, Totals, Tpcc, Updates};
 use noonmark_workloads::workload::RunError;
-use noonmark_workloads::ycsb::{DynamicRows, EvenOddRows, Keys, Mix, TransactionWorkload, TransactionsSpec};
+use noonmark_workloads::ycsb::{
+    DynamicRows, EvenOddRows, Keys, Mix, TransactionWorkload, TransactionsSpec, WholeRows,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,7 +40,7 @@ pub struct Cell {
 /// How large runs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Rows of YCSB in Granularity's form.
+    /// Rows of YCSB in Granularity's form, and in Sundial's.
     pub rows: u64,
     /// Rows of YCSB in Dynamic's form.
     pub contended_rows: u64,
@@ -81,7 +83,7 @@ impl Size {
     pub fn in_words(&self, workload: &Workload) -> String {
         let ms = |ps: Picoseconds| ps as f64 / 1e9;
         let data = match workload {
-            Workload::Ycsb { .. } => format!("{} rows", self.rows),
+            Workload::Ycsb { .. } | Workload::Leased(_) => format!("{} rows", self.rows),
             Workload::Contended(_) => format!("{} rows", self.contended_rows),
             Workload::Memory(short) => format!("{} keys", short.bench(self.memory_keys).keys),
             Workload::Tpcc { .. } => format!(
@@ -96,7 +98,7 @@ impl Size {
     /// About how many bytes a run takes.
     pub fn bytes(&self, workload: &Workload) -> u64 {
         match workload {
-            Workload::Ycsb { .. } => self.rows.saturating_mul(180),
+            Workload::Ycsb { .. } | Workload::Leased(_) => self.rows.saturating_mul(180),
             // The versions before are kept for a while, too.
             Workload::Contended(_) => self.contended_rows.saturating_mul(360),
             Workload::Tpcc { .. } => self.scale().bytes_about(),
@@ -213,6 +215,20 @@ fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<
             let parameters = BTreeMap::from([("rows".to_owned(), size.contended_rows.to_string())]);
             (experiment::run(&cores, &store, &workload, &plan)?, "ycsb", parameters)
         }
+        Workload::Leased(leased) => {
+            let spec = TransactionsSpec {
+                rows: size.rows,
+                distinct: leased.distinct,
+                overwrites: leased.overwrites,
+                ..TransactionsSpec::sundial()
+            };
+            let store = store.leases(leased.leases);
+            let (index, groups) = (IndexKind::Hash, cell.granularity);
+            let workload =
+                TransactionWorkload::<_, WholeRows<_, 10, 10>>::new(&store, spec, index, groups, seed)?;
+            let parameters = BTreeMap::from([("rows".to_owned(), size.rows.to_string())]);
+            (experiment::run(&cores, &store, &workload, &plan)?, "ycsb", parameters)
+        }
         Workload::Tpcc { warehouse_total, adds_district_total, order_numbers, items, homes } => {
             let updates = |at_commit| if at_commit { Updates::CommitTime } else { Updates::Plain };
             let options = Options {
@@ -281,6 +297,7 @@ fn report(
         workload: workload.into(),
         preset: match cell.variant.workload {
             Workload::Contended(_) => "dynamic".into(),
+            Workload::Leased(_) => "sundial".into(),
             Workload::Ycsb { .. } | Workload::Tpcc { .. } => "granularity".into(),
             Workload::Memory(_) => "slow-clocks".into(),
         },

@@ -7,7 +7,7 @@
 //!
 //! What it does not do: a claim about runs that were not made is neither right nor wrong, and says so.
 
-use super::{Axis, Rules};
+use super::{Axis, Kind, Rules};
 use noonmark_workloads::report::{Finding, RunReport, Verdict, rate};
 use noonmark_workloads::store::Granularity;
 
@@ -37,6 +37,42 @@ pub enum Test {
         at: At,
         /// So many.
         percent: f64,
+    },
+    /// So many percent of the attempts fail in this way.
+    AbortsOf {
+        /// Where.
+        at: At,
+        /// In which.
+        kind: &'static Kind,
+        /// So many.
+        percent: f64,
+        /// What is shown besides, because it might be counted, too.
+        beside: Option<&'static Kind>,
+    },
+    /// More attempts fail in any of these ways than in any of those.
+    MoreOf {
+        /// Where.
+        at: At,
+        /// These.
+        kinds: &'static [&'static Kind],
+        /// Those.
+        than: &'static [&'static Kind],
+    },
+    /// About as many attempts fail in one way as in another.
+    AsManyOf {
+        /// Where.
+        at: At,
+        /// The one, and the other.
+        kinds: [&'static Kind; 2],
+    },
+    /// Of all its attempts, so many times as many fail as of another's.
+    ShareTimes {
+        /// The one.
+        of: At,
+        /// The other.
+        to: At,
+        /// So many times.
+        paper: f64,
     },
     /// One is so many times as fast as another.
     Times {
@@ -293,6 +329,20 @@ fn failed(run: &RunReport) -> f64 {
     run.aborted() as f64 / run.committed.max(1) as f64
 }
 
+/// Of 100 attempts, those that failed in this way.
+fn percent_of(run: &RunReport, kind: &Kind) -> f64 {
+    let failed: u64 = kind.rules.iter().filter_map(|rule| run.aborts.get(*rule)).sum();
+    let attempts = run.committed.saturating_add(run.aborted()).max(1);
+    100.0 * failed as f64 / attempts as f64
+}
+
+/// The same of some kinds, in words.
+fn by_kind(run: &RunReport, kinds: &[&Kind]) -> String {
+    let words: Vec<String> =
+        kinds.iter().map(|kind| format!("{} {:.2} %", kind.words, percent_of(run, kind))).collect();
+    words.join(", ")
+}
+
 /// The same, in words.
 fn thousand(run: &RunReport) -> String {
     let failed = 1000.0 * failed(run);
@@ -331,6 +381,30 @@ impl Test {
             Test::Aborts { at, percent: paper } => {
                 let ours = results.at(at)?.abort_share();
                 Some((percent(ours), about(100.0 * ours, paper)))
+            }
+            Test::AbortsOf { at, kind, percent: paper, beside } => {
+                let run = results.at(at)?;
+                let ours = percent_of(run, kind);
+                let beside = beside.map(|kind| format!("; {}", by_kind(run, &[kind])));
+                Some((format!("{ours:.2} %{}", beside.unwrap_or_default()), about(ours, paper)))
+            }
+            Test::MoreOf { at, kinds, than } => {
+                let run = results.at(at)?;
+                let holds = kinds
+                    .iter()
+                    .all(|kind| than.iter().all(|than| percent_of(run, kind) > percent_of(run, than)));
+                Some((by_kind(run, &[kinds, than].concat()), holds))
+            }
+            Test::AsManyOf { at, kinds: kinds @ [one, other] } => {
+                let run = results.at(at)?;
+                let holds = about(percent_of(run, one), percent_of(run, other));
+                Some((by_kind(run, &kinds), holds))
+            }
+            Test::ShareTimes { of, to, paper } => {
+                let (of, to) = (results.at(of)?.abort_share(), results.at(to)?.abort_share());
+                let ours = of / to;
+                let words = format!("{ours:.2} times: {} and {}", percent(of), percent(to));
+                Some((words, about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
             }
             Test::Times { of, to, paper } => {
                 let ours = results.at(of)?.committed_per_s / results.at(to)?.committed_per_s;
@@ -554,6 +628,9 @@ impl Test {
     fn needs(&self) -> Vec<usize> {
         let mut points = match *self {
             Test::Aborts { at: At(.., point), .. }
+            | Test::AbortsOf { at: At(.., point), .. }
+            | Test::MoreOf { at: At(.., point), .. }
+            | Test::AsManyOf { at: At(.., point), .. }
             | Test::Slowest { cores: point, .. }
             | Test::Falls { cores: point, .. }
             | Test::FineGains { cores: point }
@@ -566,6 +643,7 @@ impl Test {
             Test::Times { of: At(.., one), to: At(.., other), .. }
             | Test::AtLeast { of: At(.., one), to: At(.., other), .. }
             | Test::ClocksAlike { of: At(.., one), to: At(.., other) }
+            | Test::ShareTimes { of: At(.., one), to: At(.., other), .. }
             | Test::FailsTimes { of: At(.., one), to: At(.., other), .. } => vec![one, other],
             Test::Faster { points, .. } => points.to_vec(),
             Test::AtMost { .. }

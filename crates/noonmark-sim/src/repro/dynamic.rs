@@ -101,6 +101,7 @@ const FIGURE: Experiment = Experiment {
     protocols: &[FIXED, DYNAMIC],
     claims: &[],
     failures: Failures::PerThousand,
+    kinds: &[],
     alternatives: ALTERNATIVES,
     ablated: BOTH,
     left_out: LEFT_OUT,

@@ -10,7 +10,7 @@
 //! and where it says nothing, what the program that its authors published does; the machine's constants are in
 //! [`machine`](crate::machine), older still. What does not come out is reported like what does.
 //!
-//! Read [`granularity`], [`dynamic`] and [`slow_clocks`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
+//! Read [`granularity`], [`dynamic`], [`sundial`] and [`slow_clocks`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
 //!
 //! What it does not do: it prints nothing, and measures no real time.
 
@@ -21,6 +21,7 @@ pub mod dynamic;
 pub mod granularity;
 pub mod slow_clocks;
 pub mod splitting;
+pub mod sundial;
 
 pub use axis::{Axis, Points};
 pub use cell::{Cell, Size, run};
@@ -28,7 +29,7 @@ pub use claim::{At, Claim, Test};
 
 use crate::memory::Bench;
 use crate::{Machine, Placement};
-use noonmark::Protocol;
+use noonmark::{Leases, Protocol};
 use noonmark_workloads::report::{Change, Failures, Reproduction, RunReport};
 use noonmark_workloads::stm::{Contender, Structure};
 use noonmark_workloads::store::Granularity;
@@ -36,7 +37,8 @@ use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
 /// All experiments, by paper, in the order of their figures.
 pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
-    granularity::ALL.iter().chain(dynamic::ALL).chain(slow_clocks::ALL).chain(splitting::ALL)
+    let papers = granularity::ALL.iter().chain(dynamic::ALL).chain(sundial::ALL).chain(slow_clocks::ALL);
+    papers.chain(splitting::ALL)
 }
 
 /// An experiment of a paper: one figure, or one half of it.
@@ -64,6 +66,8 @@ pub struct Experiment {
     pub claims: &'static [Claim],
     /// How failed attempts are counted.
     pub failures: Failures,
+    /// The kinds of failed attempts that the paper tells apart.
+    pub kinds: &'static [&'static Kind],
     /// What is changed, one at a time.
     pub alternatives: &'static [Alternative],
     /// What the alternatives are run with.
@@ -101,6 +105,15 @@ impl Rules {
     }
 }
 
+/// A kind of failed attempts.
+#[derive(Debug)]
+pub struct Kind {
+    /// What the paper calls it, in short.
+    pub words: &'static str,
+    /// The rules of ours that fail in this way.
+    pub rules: &'static [&'static str],
+}
+
 /// A workload, and what its paper leaves open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
@@ -130,6 +143,8 @@ pub enum Workload {
     },
     /// [Dynamic §VII.A]'s form of YCSB.
     Contended(Contended),
+    /// [Sundial §6.1]'s form of YCSB.
+    Leased(Leased),
     /// New-Order, Payment and Order-Status [Granularity §3.3].
     Tpcc {
         /// `W_YTD`.
@@ -219,6 +234,17 @@ pub struct Contended {
     pub reads_run: bool,
 }
 
+/// Transactions of sixteen operations, each of them a read nine times out of ten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leased {
+    /// Whether a transaction's keys are all different.
+    pub distinct: bool,
+    /// Whether a write overwrites without reading.
+    pub overwrites: bool,
+    /// What the table does besides under `sundial`.
+    pub leases: Leases,
+}
+
 /// What `W_YTD` is, be timestamps coarse or fine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarehouseTotal {
@@ -273,6 +299,7 @@ impl Variant {
                 ));
             }
             Workload::Contended(contended) => words.extend(contended.in_words()),
+            Workload::Leased(leased) => words.extend(leased.in_words()),
             Workload::Tpcc { warehouse_total, adds_district_total, order_numbers, items, homes } => {
                 words.push((
                     "the warehouse's total",
@@ -374,6 +401,39 @@ impl Contended {
                     "are run and counted like the others, under both protocols",
                     "are counted, but not run under dynamic",
                 ),
+            ),
+        ]
+    }
+}
+
+impl Leased {
+    fn in_words(&self) -> [(&'static str, String); 5] {
+        let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
+        let Leases { extended_by, write_times } = self.leases;
+        [
+            (
+                "leases",
+                match extended_by {
+                    None => "renewed at commit".into(),
+                    Some(0) => "extended when a row is read, too".into(),
+                    Some(by) => format!("extended when a row is read, too, by {by} ticks more"),
+                },
+            ),
+            (
+                "write times kept",
+                match write_times {
+                    0 => "the current version's".into(),
+                    before => format!("the current version's, and of {before} before"),
+                },
+            ),
+            ("a transaction's keys", either(self.distinct, "sixteen different ones", "as they are drawn")),
+            (
+                "a write",
+                either(self.overwrites, "overwrites without reading", "reads the row that it changes"),
+            ),
+            (
+                "what was replaced at the commit time itself",
+                "is in case (b), as in the paper's figure; in its §5.1 it is in case (a)".into(),
             ),
         ]
     }
@@ -524,6 +584,11 @@ pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, Run
         size: plan.size.in_words(&experiment.variant.workload),
         axis: experiment.axis.name().into(),
         failures: experiment.failures,
+        kinds: experiment
+            .kinds
+            .iter()
+            .map(|kind| (kind.words.into(), kind.rules.iter().map(|&rule| rule.into()).collect()))
+            .collect(),
         choices,
         left_out: left_out.map(|&(what, changes)| (what.to_owned(), changes.to_owned())).collect(),
         findings,

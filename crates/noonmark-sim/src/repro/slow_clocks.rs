@@ -224,6 +224,7 @@ const FIGURE: Experiment = Experiment {
     protocols: &[DCTL, DCOTL, TL2_GV4, TL2_GV5, TINY_STM, TWO_PL_SF],
     claims: &[],
     failures: Failures::PerSecond,
+    kinds: &[],
     alternatives: ALTERNATIVES,
     ablated: &[(DCTL, Coarse), (TL2_GV4, Coarse), (TWO_PL_SF, Coarse)],
     left_out: LEFT_OUT,

@@ -336,6 +336,9 @@ pub(crate) trait Rules {
     /// Whether versions that are replaced are kept for those that began before ([`crate::kept`]), and transactions have a time at
     /// which they began ([`crate::begin_times`]). Its last word beside the version word is the kept versions'.
     const KEEPS_VERSIONS: bool = false;
+    /// Whether its tables may extend leases while a transaction executes, and keep write times ([`crate::table::Leases`]): the words
+    /// for those are the last ones of a cell.
+    const HAS_LEASES: bool = false;
     /// Whether what was read, and will not be written, is sealed before what will be written.
     const SEALS_READS: bool = false;
 
@@ -349,6 +352,13 @@ pub(crate) trait Rules {
 
     /// Reads: when ready, what was copied belongs to the version that is returned.
     fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict>;
+
+    /// Where there are [leases](Rules::HAS_LEASES): extends that of a version which was just read, if the version is there still. What is
+    /// known of it then.
+    fn extend(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, at: Timestamp) -> Seen {
+        let _ = (me, cell, at);
+        seen
+    }
 
     /// Reads what the transaction will write. May lock: then `hold` says so.
     #[inline(always)]
@@ -591,6 +601,10 @@ macro_rules! protocols {
             /// in the order of [beginnings](Order::Beginning).
             pub const fn keeps_versions(self) -> bool {
                 with_protocol!(self, P => P::KEEPS_VERSIONS)
+            }
+
+            pub(crate) const fn has_leases(self) -> bool {
+                with_protocol!(self, P => P::HAS_LEASES)
             }
 
             pub(crate) const fn locks_reads(self) -> bool {

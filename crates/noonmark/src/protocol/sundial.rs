@@ -57,23 +57,119 @@
 //!   cells locked; whoever meets those gives up after a while.
 //! - Leases are beside the records, not in a table of their own for those in use (§5.3): decision 27.
 //!
+//! # What §5.1 leaves for later
+//!
+//! Two options of a table ([`Leases`](crate::Leases)), off unless asked for: decision 32 has the figures.
+//!
+//! - *Leases are extended while executing*: when a version has been read, its lease is extended to the earliest time at which
+//!   the transaction may still commit (not before what it has read, after the leases of what it will write, and not before
+//!   its session's last commit), and by some ticks more if the table says so. It is a renewal like that at the commit,
+//!   *raise, then look*, and so holds for the same reason: whoever replaces the version does so later. If the version is not
+//!   there any more, the lease is as it was read, and the validation sees to it.
+//! - *Write times are kept*, of the last versions of a cell. What was read may have been replaced, or be about to be: if
+//!   the version that followed it was written after the commit time, the read holds. Between the two nobody has written, and
+//!   nobody will, as writers only ever commit after the current version; so there is no lease to extend. While the one who
+//!   replaces it has it locked, his time is not known: the older transaction looks again, the younger one aborts, so that
+//!   no two look at each other's locks until their patience is over.
+//!
+//! What is known of a cell's versions ends with the cell: in a record that has left its index, and where timestamps split
+//! themselves, in a row that has been regrouped. The row may be written through other cells, then, and this one be
+//! taken into use again.
+//!
 //! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`, as for `tictoc`. With
 //! `tictoc` tables it shares a logical one: both keep, of each version, a time at which it was written and a time
 //! until which it holds, raise the second in the same way, and commit above it. What a transaction must do to a
 //! cell to be placed at its commit time is the same, whichever of the two it is of.
 
 use super::swiss::{Younger, drop_intent, take_intent};
-use super::tictoc::{extend_own_lease, init_lease, lease_end, read_lease, renew_lease};
-use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, lock_version};
+use super::tictoc::{extend_lease, extend_own_lease, init_lease, lease_end, read_lease, renew_lease};
+use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, lock_version};
+use crate::planted::{Bug, Planted};
 use crate::record::Cell;
-use noonmark_core::sync::AtomicU64;
+use noonmark_core::sync::{AtomicU64, Ordering as Atomic};
 use noonmark_core::{Access, Host, Step, Timestamp, Word};
+use std::cmp::Ordering;
 
 pub(crate) struct Sundial;
 
 /// The intent: the second word beside the version. The first is `rts`.
 fn intent<'a>(cell: Cell<'a>) -> &'a AtomicU64 {
     &cell.aux[1]
+}
+
+/// When the current version was written, and those before it, the latest first, as [`WriteTime`] has them; none, or two at least.
+fn write_times<'a>(cell: Cell<'a>) -> &'a [AtomicU64] {
+    &cell.aux[2..]
+}
+
+/// When a version was written, as it is kept: zero if that is not known, else the time and one more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct WriteTime(u64);
+
+impl WriteTime {
+    const UNKNOWN: WriteTime = WriteTime(0);
+
+    fn of(time: Timestamp) -> Self {
+        WriteTime(time.ticks() + 1)
+    }
+
+    /// If it is known.
+    fn time(self) -> Option<Timestamp> {
+        self.0.checked_sub(1).map(Timestamp::new)
+    }
+
+    fn load(word: &AtomicU64) -> Self {
+        // Acquire: see `replaced_at`.
+        WriteTime(word.load(Atomic::Acquire))
+    }
+
+    fn store(self, word: &AtomicU64) {
+        // Release: see `replaced_at`.
+        word.store(self.0, Atomic::Release);
+    }
+}
+
+/// When the version that was written at this time was replaced, if it was and that is still known.
+///
+/// Writers move the times down one by one, the last ones first, and put the new one in front. So whoever finds a time in an
+/// entry finds that of the version before, or of a later one, in the next entry, whatever is moved meanwhile; and if it
+/// is that of the version in question, the entry before it, unless that is no later, was of the version that replaced it.
+fn replaced_at(planted: Planted, cell: Cell<'_>, written: Timestamp) -> Option<Timestamp> {
+    let written = WriteTime::of(written);
+    let mut times = write_times(cell).iter().map(WriteTime::load);
+    let newest = times.next()?;
+    let mut after = newest;
+    for time in times {
+        if time == written && after > written {
+            return if planted.is(Bug::VersionsSkipped) { newest } else { after }.time();
+        }
+        after = time;
+    }
+    None
+}
+
+/// Keeps the time of the version that is about to take the place of the one that this transaction has locked, if it is
+/// another one.
+///
+/// A cell that is given up may be taken into use again, after its row has been written through other cells
+/// ([`crate::splitting`]): what is known of its versions then says nothing about the row.
+fn keep_write_time(planted: Planted, cell: Cell<'_>, next: Word) {
+    let times = write_times(cell);
+    let Some(newest) = times.first() else { return };
+    if next.is_reclaimed() {
+        if !planted.is(Bug::TimesOfOldCells) {
+            times.iter().rev().for_each(|time| WriteTime::UNKNOWN.store(time));
+        }
+        return;
+    }
+    let next = WriteTime::of(next.time());
+    if WriteTime::load(newest) == next {
+        return;
+    }
+    for to in (1..times.len()).rev() {
+        WriteTime::load(&times[to - 1]).store(&times[to]);
+    }
+    next.store(newest);
 }
 
 impl Sundial {
@@ -83,7 +179,48 @@ impl Sundial {
     }
 }
 
+/// Tells why a lease could not be renewed to this time: the three cases of §5.1, by the names of rules. Where the version was
+/// replaced at this very time, the text there has it in case (a), Figure 12 in case (b): it is a name of its own here.
+#[cold]
+fn of_its_case(conflict: Conflict, at: Timestamp) -> Conflict {
+    let rule = match conflict.what {
+        What::Replaced { now, .. } => match now.time().cmp(&at) {
+            Ordering::Greater => "sundial: renew, replaced later",
+            Ordering::Equal => "sundial: renew, replaced then",
+            Ordering::Less => "sundial: renew, replaced before",
+        },
+        What::Locked { .. } => "sundial: renew, locked",
+        _ => conflict.rule,
+    };
+    Conflict { rule, ..conflict }
+}
+
+/// The lease of what was read could not be renewed to this time. But where write times are kept, the version may be known to have
+/// held until later.
+#[cold]
+fn not_renewed(
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    seen: Seen,
+    at: Timestamp,
+    conflict: Conflict,
+) -> Step<(), Conflict> {
+    let conflict = of_its_case(conflict, at);
+    if me.order != Order::Logical || write_times(cell).is_empty() {
+        return Step::Abort(conflict);
+    }
+    me.touch(Access::Read);
+    match (replaced_at(me.planted, cell, seen.word.time()), conflict.what) {
+        // Nobody will ever write it at an earlier time: there is no lease to renew.
+        (Some(replaced), _) if at < replaced => Step::Ready(()),
+        // Once he has written it, it will be known. Only the older looks again, for the reason for which only he waits.
+        (None, What::Locked { by }) if me.is_older_than(by) => Step::Busy(conflict),
+        _ => Step::Abort(conflict),
+    }
+}
+
 impl Rules for Sundial {
+    const HAS_LEASES: bool = true;
     const KEEPS_READ_TIMES: bool = true;
     const HAS_AGES: bool = true;
     const OLDER_WAITS: bool = true;
@@ -94,11 +231,18 @@ impl Rules for Sundial {
 
     fn init(cell: Cell<'_>, read_until: Timestamp) {
         init_lease(cell, read_until);
+        if let Some(newest) = write_times(cell).first() {
+            WriteTime::of(cell.word.load().time()).store(newest);
+        }
     }
 
     #[inline(always)]
     fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         read_lease("sundial: read", me, cell, copy)
+    }
+
+    fn extend(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, at: Timestamp) -> Seen {
+        extend_lease(me, cell, seen, at)
     }
 
     fn update(
@@ -135,7 +279,10 @@ impl Rules for Sundial {
         own: Option<Word>,
         at: Timestamp,
     ) -> Step<(), Conflict> {
-        renew_lease("sundial: renew", me, cell, seen, own, at)
+        match renew_lease("sundial: renew", me, cell, seen, own, at) {
+            Step::Abort(conflict) if own.is_none() => not_renewed(me, cell, seen, at, conflict),
+            step => step,
+        }
     }
 
     fn keep(cell: Cell<'_>, at: Timestamp) {
@@ -144,6 +291,9 @@ impl Rules for Sundial {
 
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
         me.touch(Access::Write);
+        if !write_times(cell).is_empty() {
+            keep_write_time(me.planted, cell, next);
+        }
         cell.word.unlock_unwatched(next);
         drop_intent(me, intent(cell));
     }

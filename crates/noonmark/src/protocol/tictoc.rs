@@ -85,6 +85,21 @@ pub(super) fn read_lease(
     Step::Ready(Seen { word, until: rts.max(word.time()) })
 }
 
+/// Extends the lease of what was just read to this time, if it is still the current version and nobody has locked it. What is known of it
+/// then.
+pub(super) fn extend_lease(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, at: Timestamp) -> Seen {
+    if at <= seen.until {
+        return seen;
+    }
+    me.touch(Access::ReadModifyWrite);
+    rts(cell).fetch_max(at.ticks(), Ordering::SeqCst);
+    me.touch(Access::Read);
+    match cell.word.load_seq_cst() == seen.word || me.planted.is(Bug::ExtendBlindly) {
+        true => Seen { until: at, ..seen },
+        false => seen,
+    }
+}
+
 /// Sees to it that what was read holds at the commit time.
 #[inline(always)]
 pub(super) fn renew_lease(

@@ -11,8 +11,8 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use noonmark::{
-    Abort, AbortKind, Builder, Database, Granularity, Host, IndexKind, Order, Protocol, SecondaryIndex,
-    Session, Table, TableOptions, Timestamp, Transaction,
+    Abort, AbortKind, Builder, Database, Granularity, Host, IndexKind, Leases, Order, Protocol,
+    SecondaryIndex, Session, Table, TableOptions, Timestamp, Transaction,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -279,6 +279,7 @@ pub struct Setup {
     pub protocols: Vec<Protocol>,
     pub index: IndexKind,
     pub granularity: Granularity,
+    pub leases: Leases,
     pub order: Option<Order>,
     pub secondary: bool,
     /// Rows there are at first, of each table.
@@ -293,6 +294,7 @@ impl Setup {
             protocols: protocols.to_vec(),
             index: IndexKind::Ordered,
             granularity: Granularity::Fine,
+            leases: Leases::default(),
             order: None,
             secondary: false,
             rows: vec![1, 2],
@@ -320,6 +322,7 @@ impl Setup {
                     .protocol(protocol)
                     .index(self.index)
                     .granularity(self.granularity)
+                    .leases(self.leases)
                     .expected_rows(1);
                 let table: Table<u64, Stored> = db.create_table(&format!("t{number}"), options).unwrap();
                 let by = self.secondary.then(|| {

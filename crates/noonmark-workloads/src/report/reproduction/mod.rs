@@ -42,6 +42,9 @@ pub struct Reproduction {
     pub axis: String,
     /// How failed attempts are shown.
     pub failures: Failures,
+    /// The kinds of failed attempts that the paper tells apart, each with the rules that are of it here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<(String, Vec<String>)>,
     /// What the paper leaves open, and what was chosen.
     pub choices: Vec<(String, String)>,
     /// What of the paper's experiment is not in it, and what that changes.
@@ -223,11 +226,48 @@ impl Reproduction {
         self.runs.iter().filter_map(words).collect()
     }
 
+    /// The runs whose failed attempts are shown by kind, each with what it is called: those of the last point of the plot, then those
+    /// with a choice made otherwise. None if the paper tells no kinds apart.
+    fn runs_by_kind(&self) -> Vec<(String, &RunReport)> {
+        if self.kinds.is_empty() {
+            return Vec::new();
+        }
+        let who = |run: &RunReport| format!("{} {}", run.protocol, run.groups);
+        let last = self.last().into_iter().map(|run| (who(run), run));
+        // (The first change is none: its runs are among the last ones.)
+        let changed = self.changes.iter().skip(1).flat_map(|change| {
+            let name = |run| match change.runs.len() {
+                1 => change.words.clone(),
+                _ => format!("{}: {}", who(run), change.words),
+            };
+            change.runs.iter().map(move |run| (name(run), run))
+        });
+        last.chain(changed).collect()
+    }
+
+    /// Of all attempts of a run, those that failed, in percent: by kind, then those of no kind, then all.
+    fn shares_by_kind(&self, run: &RunReport) -> Vec<f64> {
+        let attempts = run.committed.saturating_add(run.aborted()).max(1) as f64;
+        let of = |rules: &[String]| rules.iter().filter_map(|rule| run.aborts.get(rule)).sum::<u64>();
+        let counts: Vec<u64> = self.kinds.iter().map(|(_, rules)| of(rules)).collect();
+        let others = run.aborted() - counts.iter().sum::<u64>().min(run.aborted());
+        let all = counts.into_iter().chain([others, run.aborted()]);
+        all.map(|count| 100.0 * count as f64 / attempts).collect()
+    }
+
+    /// At the heads of those figures.
+    fn kind_headings(&self) -> impl Iterator<Item = &str> {
+        self.kinds.iter().map(|(words, _)| words.as_str()).chain(["others", "all"])
+    }
+
     /// How many of its findings have this verdict.
     fn count(&self, verdict: Verdict) -> usize {
         self.findings.iter().filter(|finding| finding.verdict == verdict).count()
     }
 }
+
+/// What stands over failed attempts by kind.
+const BY_KIND: &str = "of 100 attempts, those that failed, by kind";
 
 /// The parameter of a run that says which limit has ended it, if one did.
 pub const LIMIT: &str = "ended at a limit of";

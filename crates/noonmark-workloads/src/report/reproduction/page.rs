@@ -4,8 +4,8 @@
 //! embedded at the end under the id `reproductions`.
 
 use super::{
-    Failures, LIMITED, Reproduction, Verdict, clock_per_s, per_commit, per_second, reproductions_json, rules,
-    who,
+    BY_KIND, Failures, LIMITED, Reproduction, Verdict, clock_per_s, per_commit, per_second,
+    reproductions_json, rules, who,
 };
 use crate::report::page::{STYLE, colour_keys, colours, escape, figure};
 use crate::report::plots::{self, Line};
@@ -121,6 +121,7 @@ fn experiment(html: &mut String, one: &Reproduction) {
         let _ = writeln!(html, "<p class=\"common\">{}: {limits}.</p>", capital(LIMITED));
     }
     changes(html, one);
+    kinds(html, one);
     html.push_str("<h3>What the paper leaves open, and what was chosen</h3>\n<dl class=\"choices\">");
     for (name, value) in &one.choices {
         let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
@@ -222,6 +223,29 @@ fn changes(html: &mut String, one: &Reproduction) {
                 rate(run.committed_per_s),
                 failures(one, run)
             );
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody>\n</table>\n</div>\n");
+}
+
+fn kinds(html: &mut String, one: &Reproduction) {
+    let runs = one.runs_by_kind();
+    let Some((_, last)) = runs.first() else { return };
+    let _ = writeln!(
+        html,
+        "<h3>{}, {}</h3>\n<div class=\"wide\">\n<table>\n<thead><tr><th scope=\"col\">run</th>",
+        capital(BY_KIND),
+        escape(&one.place(last))
+    );
+    for heading in one.kind_headings() {
+        let _ = write!(html, "<th scope=\"col\" class=\"n\">{}</th>", escape(heading));
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for (name, run) in runs {
+        let _ = write!(html, "<tr><td>{}</td>", escape(&name));
+        for percent in one.shares_by_kind(run) {
+            let _ = write!(html, "<td class=\"n\">{percent:.2}</td>");
         }
         html.push_str("</tr>\n");
     }

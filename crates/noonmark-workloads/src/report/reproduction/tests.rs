@@ -42,6 +42,7 @@ fn reproduction() -> Reproduction {
         size: "8 warehouses".into(),
         axis: Reproduction::CORES.into(),
         failures: Failures::Share,
+        kinds: Vec::new(),
         choices: vec![("items".into(), "uniform".into())],
         left_out: vec![("a network".into(), "nothing <waits>".into())],
         findings: vec![
@@ -147,6 +148,41 @@ fn of_a_memory_the_clock_is_shown_and_no_granularity() {
     let html = reproductions_page(&[one], "noonmark repro").unwrap();
     assert!(html.contains("Clock increments, a virtual second") && !html.contains("timestamps</h3>"));
     assert_eq!(html.matches("<svg role=\"img\"").count(), 5);
+}
+
+/// Where a paper tells kinds of failure apart: of the last runs and of the changed ones, with what is of no kind.
+#[test]
+fn failures_are_told_apart_by_kind() {
+    let failed = |aborts: &[(&str, u64)]| RunReport {
+        aborts: aborts.iter().map(|(rule, count)| ((*rule).to_owned(), *count)).collect(),
+        ..run("occ", "fine", 64)
+    };
+    let change = |words: &str, aborts| Change { words: words.into(), runs: vec![failed(aborts)] };
+    let of_kind = |words: &str, rules: &[&str]| {
+        (words.to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect())
+    };
+    let one = Reproduction {
+        kinds: vec![of_kind("(a)", &["one", "two"]), of_kind("<b>", &["three"])],
+        runs: vec![failed(&[("one", 100), ("two", 50), ("three", 25), ("other", 75)])],
+        changes: vec![change("as above", &[]), change("pauses", &[("three", 250)])],
+        ..reproduction()
+    };
+    let text = reproductions_text(std::slice::from_ref(&one), 100);
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for wanted in [
+        &["run", "(a)", "<b>", "others", "all"][..],
+        &["occ", "fine", "12.00", "2.00", "6.00", "20.00"],
+        &["pauses", "0.00", "20.00", "0.00", "20.00"],
+    ] {
+        assert!(words.iter().any(|line| line[..] == *wanted), "{wanted:?}: {text}");
+    }
+    let html = reproductions_page(std::slice::from_ref(&one), "noonmark repro").unwrap();
+    assert!(html.contains("&lt;b&gt;") && html.contains("<td class=\"n\">12.00</td>"));
+    let json = reproductions_json(std::slice::from_ref(&one)).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Reproduction>>(&json).unwrap(), [one]);
+    // Others' files are as they were.
+    assert!(!reproductions_json(&[reproduction()]).unwrap().contains("kinds"));
+    assert!(!reproductions_text(&[reproduction()], 100).contains(super::BY_KIND));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Experiments on the terminal: plain text without escape codes.
 
-use super::{Failures, LIMITED, Reproduction, Verdict, clock_per_s, per_commit, rules, who};
+use super::{BY_KIND, Failures, LIMITED, Reproduction, Verdict, clock_per_s, per_commit, rules, who};
 use crate::report::table::{RULED, width};
 use crate::report::{RunReport, latency, rate};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
@@ -41,6 +41,11 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
             let place = place.map_or(String::new(), |run| format!(", {}", one.place(run)));
             let _ = writeln!(text, "\none choice made otherwise{place}");
             let _ = writeln!(text, "{}", ablation(one));
+        }
+        let by_kind = one.runs_by_kind();
+        if let Some((_, last)) = by_kind.first() {
+            let _ = writeln!(text, "\n{BY_KIND}, {}", one.place(last));
+            let _ = writeln!(text, "{}", kinds(one, &by_kind));
         }
         for run in one.runs.iter().filter(|run| run.consistent == Some(false)) {
             let why = run.consistency.first().map_or("a consistency condition failed", String::as_str);
@@ -176,6 +181,19 @@ fn costs(runs: &[&RunReport]) -> Table {
         table.add_row(row);
     }
     set_apart(&mut table, 2, 8);
+    table
+}
+
+/// Runs downwards, kinds of failed attempts across.
+fn kinds(one: &Reproduction, runs: &[(String, &RunReport)]) -> Table {
+    let head = std::iter::once(Cell::new("run")).chain(one.kind_headings().map(number));
+    let mut table = ruled(head.collect());
+    for (name, run) in runs {
+        let mut row = vec![Cell::new(name)];
+        row.extend(one.shares_by_kind(run).into_iter().map(|percent| number(format!("{percent:.2}"))));
+        table.add_row(row);
+    }
+    set_apart(&mut table, 1, one.kinds.len() + 2);
     table
 }
 
