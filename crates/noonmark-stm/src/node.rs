@@ -539,23 +539,42 @@ impl<N: Send + Sync + 'static, W: World> TRoot<N, W> {
         Ok(())
     }
 
-    /// Frees all nodes, now: for a structure that is dropped. `links` calls its second argument on each link of a node.
+    /// Frees all nodes, now: for a structure that is dropped. `links` calls its second argument on each link of a node. If the `Drop` of
+    /// something in a node panics, the others are freed all the same.
     ///
     /// # Safety
     /// The structure is the caller's alone: no transaction is under way that knows a node of it, and none finds one later. Each
     /// node is reached by one link only.
-    pub unsafe fn free_all(&mut self, mut links: impl FnMut(&mut N, &mut dyn FnMut(&mut TLink<N, W>))) {
+    pub unsafe fn free_all(&mut self, links: impl FnMut(&mut N, &mut dyn FnMut(&mut TLink<N, W>))) {
+        /// What has been found and is not freed yet. Dropped early by a panic, it goes on.
+        struct Rest<N, W: World, F: FnMut(&mut N, &mut dyn FnMut(&mut TLink<N, W>))> {
+            found: Vec<NonNull<Node<N, W>>>,
+            links: F,
+        }
+
+        impl<N, W: World, F: FnMut(&mut N, &mut dyn FnMut(&mut TLink<N, W>))> Rest<N, W, F> {
+            fn free(&mut self) {
+                let Rest { found, links } = self;
+                while let Some(node) = found.pop() {
+                    // SAFETY: a node, made of a box by `TRef::alloc`; promised to be found once, and nobody else's.
+                    let mut node = unsafe { Box::from_raw(node.as_ptr()) };
+                    links(&mut node.content, &mut |link| found.extend(take(link)));
+                }
+            }
+        }
+
+        impl<N, W: World, F: FnMut(&mut N, &mut dyn FnMut(&mut TLink<N, W>))> Drop for Rest<N, W, F> {
+            fn drop(&mut self) {
+                self.free();
+            }
+        }
+
         fn take<N, W: World>(link: &mut TLink<N, W>) -> Option<NonNull<Node<N, W>>> {
             let address = Address::from_words(Address::load(&link.address));
             link.address = Address::cells(0usize.into_words());
             if address <= UNSET { None } else { NonNull::new(std::ptr::with_exposed_provenance_mut(address)) }
         }
-        let mut found: Vec<_> = take(&mut self.link).into_iter().collect();
-        while let Some(node) = found.pop() {
-            // SAFETY: a node, made of a box by `TRef::alloc`; promised to be found once, and nobody else's.
-            let mut node = unsafe { Box::from_raw(node.as_ptr()) };
-            links(&mut node.content, &mut |link| found.extend(take(link)));
-        }
+        Rest { found: take(&mut self.link).into_iter().collect(), links }.free();
     }
 }
 
