@@ -221,7 +221,8 @@ impl<H: Host> Context<H> {
 
     /// The opposite of [`Context::start`].
     #[inline(always)]
-    pub(crate) fn stop(&self) {
+    pub(crate) fn stop(&mut self) {
+        self.finger.lift();
         self.shared.host.touch(|| lines::slot(self.slot), Access::Write);
         if self.shared.keeps_versions() {
             self.shared.begin_times.end(self.slot);
@@ -234,7 +235,7 @@ impl<H: Host> Context<H> {
     /// the deadline has passed meanwhile.
     #[cold]
     fn stand_in_line(&mut self) -> bool {
-        let shared = &*self.shared;
+        let shared = self.shared.clone();
         loop {
             self.stop();
             match shared.gate.pass(self.slot, &shared.host, &shared.slots, &shared.room, self.deadline_ns) {
@@ -474,7 +475,6 @@ impl<H: Host> Context<H> {
             self.created.clear();
         }
         self.active = false;
-        self.finger.lift();
         self.stop();
         if !self.reclaim.is_empty() || self.shared.has_reclaim() {
             self.reclaim_some();

@@ -66,7 +66,7 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     pub(crate) fn find(&mut self, table: TableRef, key: &[u8]) -> Option<RecordPtr> {
         self.about_to_look(table, key, Access::Read);
-        match table.get().index.get(key) {
+        match table.get().index.get(key, &mut self.finger) {
             Lookup::Found(record) => Some(record),
             Lookup::Absent(node) => {
                 self.note_node(table, node, key);

@@ -236,10 +236,11 @@ impl<H: Host> Context<H> {
     #[cold]
     fn split_due(&mut self) {
         let Some(Due { table, key, tries }) = self.watch.due.take() else { return };
-        let is_split = self.by_itself(|context, may| match table.get().index.get(&key) {
-            Lookup::Found(record) if may => context.try_split(table, record),
-            _ => false,
-        });
+        let is_split =
+            self.by_itself(|context, may| match table.get().index.get(&key, &mut context.finger) {
+                Lookup::Found(record) if may => context.try_split(table, record),
+                _ => false,
+            });
         if is_split {
             self.shared.splits.change(|rows| rows.push_back(SplitRow { table, key, written: 0 }));
         } else if tries < TRIES_MAX {
@@ -262,7 +263,9 @@ impl<H: Host> Context<H> {
         let Some(mut row) = self.shared.splits.change(VecDeque::pop_front) else { return };
         let table = row.table;
         let stays = self.by_itself(|context, may| {
-            let Lookup::Found(record) = table.get().index.get(&row.key) else { return false };
+            let Lookup::Found(record) = table.get().index.get(&row.key, &mut context.finger) else {
+                return false;
+            };
             let layout = context.layout_of(table, record);
             if layout.is_one_cell() {
                 // Another record, under the same key, or one that is just being split.

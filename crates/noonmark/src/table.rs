@@ -89,10 +89,10 @@ impl Index {
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, key: &[u8]) -> Lookup {
+    pub(crate) fn get(&self, key: &[u8], finger: &mut Finger) -> Lookup {
         match self {
             Index::Hash(index) => index.get(key),
-            Index::Ordered(index) => index.get(key),
+            Index::Ordered(index) => index.get(key, finger),
         }
     }
 

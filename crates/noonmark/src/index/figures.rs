@@ -31,14 +31,14 @@ macro_rules! measured {
     (@call $self:ident, $key:ident, ($($with:expr),*), $prepare:expr, $make:expr) => {
         $self.get_or_insert($key, $($with),*, $prepare, $make)
     };
-    ($index:ident, $class:ident => $new:expr, |$limbo:ident, $epochs:ident| $with:tt, |$($told:tt),*| $(, $soon:expr)?) => {
+    ($index:ident, $class:ident => $new:expr, get($($finger:expr)?), |$limbo:ident, $epochs:ident| $with:tt, |$($told:tt),*| $(, $soon:expr)?) => {
         impl Measured for $index {
             fn made($class: KeyClass) -> Self {
                 $new
             }
             #[inline(always)]
             fn get(&self, key: &[u8]) -> Lookup {
-                $index::get(self, key)
+                $index::get(self, key $(, $finger)?)
             }
             fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
                 $index::find_many(self, keys, found $(, $soon)?);
@@ -61,8 +61,8 @@ macro_rules! measured {
     };
 }
 // Without records of its own: what is measured is the way through a table.
-measured!(HashIndex, class => HashIndex::new(class, KEYS as usize, None), |limbo, epochs| (limbo, epochs), |_, _|, |_| {});
-measured!(OrderedIndex, class => OrderedIndex::new(class), |_limbo, _epochs| (&mut Finger::default()), |_|);
+measured!(HashIndex, class => HashIndex::new(class, KEYS as usize, None), get(), |limbo, epochs| (limbo, epochs), |_, _|, |_| {});
+measured!(OrderedIndex, class => OrderedIndex::new(class), get(&mut Finger::default()), |_limbo, _epochs| (&mut Finger::default()), |_|);
 
 /// Time that the calling thread has had a core, where the system tells (the cores may be shared
 /// with others); time that has passed elsewhere.

@@ -80,8 +80,8 @@ impl OrderedIndex {
 
     /// The record under a key, or the leaf that has none.
     #[inline]
-    pub fn get(&self, key: &[u8]) -> Lookup {
-        by_class!(self, tree => tree.get(key))
+    pub fn get(&self, key: &[u8], finger: &mut Finger) -> Lookup {
+        by_class!(self, tree => tree.get(key, finger))
     }
 
     /// A number for the leaf that a key is in: what `hash` makes of the least key that belongs there. For a host that
@@ -153,8 +153,8 @@ impl OrderedIndex {
     }
 }
 
-/// The leaf that somebody has put a key into: the next one often goes there too, and then need not go down from the
-/// root. Of short keys only, whose fences are compared as words.
+/// The leaf that somebody has looked for a key in, or put one into: the next key is often of that leaf too, and then need not
+/// go down from the root. Of short keys only, whose fences are compared as words.
 ///
 /// **Invariant**: the leaf was in the tree at some time since who has the finger was pinned.
 #[derive(Debug, Default)]
@@ -275,10 +275,10 @@ impl<C: Compared> Tree<C> {
 
     /// Not a part of its callers: they are many, and a call is little beside a descent.
     #[inline(never)]
-    fn get(&self, key: &[u8]) -> Lookup {
+    fn get(&self, key: &[u8], finger: &mut Finger) -> Lookup {
         let probe = Probe::key::<C>(key);
         loop {
-            if let Some((leaf, version)) = self.leaf_for(probe)
+            if let Some((leaf, version)) = self.leaf_near(probe, finger)
                 && let Some(lookup) = Self::look_up(leaf, version, probe)
             {
                 return lookup;
@@ -344,7 +344,7 @@ impl<C: Compared> Tree<C> {
         for (at, (leaf, found)) in leaves[..count].iter().zip(found).enumerate() {
             let probe = Probe::key::<C>(keys(at));
             let lookup = leaf.and_then(|(leaf, version)| Self::look_up(leaf, version, probe));
-            *found = lookup.unwrap_or_else(|| self.get(keys(at))).record();
+            *found = lookup.unwrap_or_else(|| self.get(keys(at), &mut Finger::default())).record();
         }
     }
 

@@ -99,7 +99,7 @@ fn check_tree<C: Compared>(tree: &Tree<C>) -> usize {
                 assert!(previous.as_ref().is_none_or(|previous| *previous < key), "keys in order");
                 assert!(lower.is_none() || is_below(lower, &key), "below its leaf");
                 assert!(upper.is_none() || !is_below(upper, &key), "above its leaf");
-                assert_eq!(found(tree.get(&key)), Some(record));
+                assert_eq!(found(tree.get(&key, &mut Finger::default())), Some(record));
                 previous = Some(key);
                 records += 1;
             }
@@ -141,7 +141,7 @@ fn agrees_with_a_map() {
                 }
             }
             let probe = draw(&mut dice);
-            assert_eq!(found(index.get(&probe)), model.get(&probe).copied(), "{name} {probe:?}");
+            assert_eq!(found(index.get(&probe, &mut finger)), model.get(&probe).copied(), "{name} {probe:?}");
             if turn % 50 == 0 {
                 let (mut low, mut high) = (draw(&mut dice), draw(&mut dice));
                 if low > high {
@@ -224,7 +224,7 @@ fn large_trees_grow_and_shrink_from_either_end() {
                 assert!(index.memory_bytes() / 40_000 < limit, "{class:?} {}", index.memory_bytes() / 40_000);
             }
             for n in 0..40_000u64 {
-                let record = found(index.get(&key(n))).expect("inserted");
+                let record = found(index.get(&key(n), &mut Finger::default())).expect("inserted");
                 assert!(index.remove(&key(n), record, 0, 0, &mut limbo, &epochs));
                 retire_record(record, &mut limbo, &epochs);
                 if n % 4000 == 0 {
@@ -261,7 +261,7 @@ fn a_queue_needs_no_more_than_its_content() {
         for n in 0..1_000_000u64 {
             index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_| make_record(&key(n)));
             if let Some(old) = n.checked_sub(1000) {
-                let record = found(index.get(&key(old))).expect("inserted");
+                let record = found(index.get(&key(old), &mut Finger::default())).expect("inserted");
                 assert!(index.remove(&key(old), record, n, n, &mut limbo, &epochs));
                 retire_record(record, &mut limbo, &epochs);
                 most = most.max(index.memory_bytes());
@@ -313,7 +313,7 @@ fn a_change_of_keys_in_a_range_is_seen_at_its_stamps_and_no_other() {
             assert!(holds(&stamps), "{name}: nothing has changed");
             // A lookup changes nothing.
             let absent = draw(&mut dice);
-            let looked_up = index.get(&absent);
+            let looked_up = index.get(&absent, &mut Finger::default());
             assert!(holds(&stamps), "{name}");
             // An insertion, here or elsewhere.
             let key = draw(&mut dice);
@@ -380,7 +380,7 @@ fn times_are_inherited_by_splits_and_joins() {
         let n = dice.below(SPACE);
         let key = n.to_be_bytes();
         let grow = turn / 8000 % 2 == 0;
-        match index.get(&key) {
+        match index.get(&key, &mut Finger::default()) {
             Lookup::Found(record) if !grow => {
                 assert!(index.remove(&key, record, turn, 0, &mut limbo, &epochs));
                 retire_record(record, &mut limbo, &epochs);
@@ -445,7 +445,7 @@ fn threads_that_insert_remove_and_scan_agree() {
                             let grow = turn / 4000 % 2 == 0;
                             let n = dice.below(600) * 10 + 1 + writer;
                             let bytes = key(n);
-                            let there = found(index.get(&bytes));
+                            let there = found(index.get(&bytes, &mut finger));
                             assert_eq!(there.is_some(), mine.contains(&n));
                             match there {
                                 Some(record) if !grow => {
@@ -470,7 +470,7 @@ fn threads_that_insert_remove_and_scan_agree() {
                             let bytes = key(dice.below(600) * 10 + 9);
                             if grow {
                                 index.get_or_insert(&bytes, &mut finger, || {}, |_| make_record(&bytes));
-                            } else if let Some(record) = found(index.get(&bytes)) {
+                            } else if let Some(record) = found(index.get(&bytes, &mut finger)) {
                                 assert_eq!(key_of(record), bytes);
                                 if index.remove(&bytes, record, 0, 0, &mut limbo, epochs) {
                                     retire_record(record, &mut limbo, epochs);
@@ -607,7 +607,7 @@ fn groups_grow_without_being_seen_from_the_next() {
                 };
                 disturbed += usize::from(!seen.iter().all(is_still));
                 let first = key(group, turn);
-                let record = found(index.get(&first)).expect("waiting");
+                let record = found(index.get(&first, &mut Finger::default())).expect("waiting");
                 assert!(index.remove(&first, record, 0, 0, &mut limbo, &epochs));
                 retire_record(record, &mut limbo, &epochs);
             }
