@@ -25,6 +25,7 @@ Examples:
   noonmark repro granularity-fig3a    a paper's experiment on up to 128 virtual cores, beside what the paper says
   noonmark check history.jsonl        is this history serializable?
   noonmark fuzz --seeds 0..10000      does any of these schedules break a protocol?
+  noonmark advise tpcc                which protocol and which column groups for each of its tables?
 
 Exit status: 0 done; 1 a run or a check failed, or its result is wrong; 2 the command line is wrong;
 3 a history could not be judged.";
@@ -39,6 +40,8 @@ pub enum Command {
     Repro(Repro),
     /// Run small workloads on virtual cores under many schedules, and check their histories
     Fuzz(Fuzz),
+    /// Do a recorded run again under every protocol on virtual cores, and say what to choose for each table
+    Advise(Advise),
 }
 
 /// The workloads that can be run.
@@ -338,6 +341,59 @@ pub struct Repro {
     pub html: Option<PathBuf>,
 }
 
+/// `noonmark advise`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  noonmark advise tpcc                                  which protocol, which column groups for each of its tables?
+  noonmark advise ycsb --theta 0.99 --cores 128
+  noonmark bench tpcc --protocol occ --warehouses 4 --threads 4 --transactions 20000 --history h.jsonl
+  noonmark advise h.jsonl                               of four warehouses: each thread of a recording is at home in one
+  noonmark advise history.jsonl --protocol occ,tictoc --json advice.json
+
+A workload is recorded first, on one thread. Every committed transaction of the history is then done again on virtual cores, in
+the recorded order, by whichever core is free: with each protocol, each grouping of columns, and then table by table. What
+a history's keys are is read from the file beside it that has .keys added; without one all keys are rows of one table. A schedule
+depends on its seed, so what is close is run with three. Rows that no transaction touched are not there, so leaves of
+ordered indexes are fuller of hot rows than they were.")]
+pub struct Advise {
+    /// A workload (ycsb, tpcc, bank, counter, queue, append, register, scan), or a file with a history
+    #[arg(value_name = "WORKLOAD|HISTORY")]
+    pub what: std::ffi::OsString,
+
+    /// The workload's preset [default: the workload's own]
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+
+    /// Transactions of the workload to record [default: 5000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub transactions: Option<u64>,
+
+    /// Rows of the workload [default: the workload's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rows: Option<u64>,
+
+    /// Skew of the workload's choice of keys, 0 (even) up to below 1 [default: the preset's]
+    #[arg(long, value_name = "T", value_parser = theta)]
+    pub theta: Option<f64>,
+
+    /// Protocols to choose among, the one to prefer where they are level first [default: all]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub protocol: Vec<String>,
+
+    /// Virtual cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=192), default_value_t = 32)]
+    pub cores: u16,
+
+    /// Seed of the workload, and the first of those of the schedules
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Write the results here as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -437,6 +493,8 @@ mod tests {
             (vec!["check"], "<FILE>"),
             (vec!["repro", "--cores", "193"], "1..=192"),
             (vec!["repro", "--all", "granularity-fig2a"], "--all"),
+            (vec!["advise"], "WORKLOAD|HISTORY"),
+            (vec!["advise", "tpcc", "--cores", "193"], "1..=192"),
             (vec!["fuzz", "--seeds", "7"], "0..1000"),
             (vec!["fuzz", "--seeds", "9..7"], "9..7"),
         ] {

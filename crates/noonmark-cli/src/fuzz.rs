@@ -59,7 +59,8 @@ fn again(protocols: &[Protocol], seed: u64) -> String {
     format!("noonmark fuzz --protocol {} --seeds {seed}..{}", names.join(","), seed + 1)
 }
 
-fn protocols(names: &[String]) -> Result<Vec<Protocol>, Failure> {
+/// The protocols of these names; all if there are none.
+pub fn protocols(names: &[String]) -> Result<Vec<Protocol>, Failure> {
     let mut protocols = Vec::new();
     for name in names {
         match name.as_str() {

@@ -12,6 +12,7 @@
 //! | `check.rs` | `noonmark check` |
 //! | `repro.rs` | `noonmark repro` |
 //! | `fuzz.rs` | `noonmark fuzz` |
+//! | `advise.rs` | `noonmark advise` |
 //! | `allocator.rs` | the allocator, told to keep the memory that it has |
 //! | `machine.rs`, `output.rs`, `error.rs` | the machine in words; files; failures and exit statuses |
 //!
@@ -20,6 +21,7 @@
 //! Whatever a user types, the program ends with one clear line and an exit status, never with a panic: 0 done,
 //! 1 a run failed or its result is wrong, 2 the command line is wrong, 3 a history could not be judged.
 
+mod advise;
 mod allocator;
 mod args;
 mod bench;
@@ -66,5 +68,6 @@ fn run() -> Result<(), Failure> {
         Command::Check(args) => check::run(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Advise(args) => advise::run(&args),
     }
 }

@@ -57,7 +57,13 @@ fn complains(args: &[&str], status: i32, names: &[&str]) {
 
 #[test]
 fn help_and_version_go_to_standard_output() {
-    for args in [&["--help"][..], &["bench", "--help"], &["bench", "stm", "--help"], &["check", "--help"]] {
+    for args in [
+        &["--help"][..],
+        &["bench", "--help"],
+        &["bench", "stm", "--help"],
+        &["check", "--help"],
+        &["advise", "--help"],
+    ] {
         let output = noonmark(args);
         assert!(output.status.success());
         assert!(out(&output).contains("Examples:") && err(&output).is_empty());
@@ -255,8 +261,53 @@ fn any_workload_writes_a_history_with_what_its_keys_are() {
         let output = noonmark(&["check", &history, "--session"]);
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
         let keys = fs::read_to_string(format!("{history}.keys")).unwrap();
-        assert!(keys.starts_with("0 "), "{args:?}: {keys}");
+        assert!(keys.starts_with("0\t"), "{args:?}: {keys}");
+        let output = noonmark(&["advise", &history, "--protocol", "occ,two-phase-no-wait", "--cores", "4"]);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
+        assert!(out(&output).contains("Advice: "), "{args:?}: {}", out(&output));
     }
+}
+
+#[test]
+fn advice_is_the_same_each_time_and_as_json_too() {
+    let folder = Folder::new("advise");
+    let json = folder.path("advice.json");
+    let args = ["advise", "ycsb", "--rows", "200", "--transactions", "300", "--cores", "8", "--json", &json];
+    let output = noonmark(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(err(&output).is_empty(), "{}", err(&output));
+    let text = out(&output);
+    assert_eq!(text.matches('★').count(), 1, "{text}");
+    assert_eq!(out(&noonmark(&args)), text);
+    let advice: serde_json::Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(advice["transactions"], 300);
+    assert_eq!(advice["tables"][0]["table"], "usertable");
+    assert!(advice["trials"].as_array().unwrap().iter().all(|trial| trial["per_s"].as_f64().unwrap() > 0.0));
+    // A history of somebody else, whose keys are nothing but keys.
+    let lists = folder.file("lists.jsonl", &history("[1,2]"));
+    let output = noonmark(&["advise", &lists, "--protocol", "sundial"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("sundial") && out(&output).contains("keys"));
+}
+
+#[test]
+fn advice_on_what_is_none_is_one_line() {
+    let folder = Folder::new("advise-refused");
+    let good = folder.file("good.jsonl", &history("[1,2]"));
+    complains(&["advise", "nonsense"], 2, &["nonsense", "tpcc"]);
+    complains(&["advise", &good, "--rows", "7"], 2, &["--rows"]);
+    complains(&["advise", &good, "--protocol", "ooc"], 2, &["ooc"]);
+    complains(&["advise", "bank", "--preset", "none"], 2, &["none"]);
+    complains(&["advise", &good, "--json", &good], 2, &["overwrite"]);
+    complains(&["advise", &folder.file("empty.jsonl", "")], 1, &["no transaction"]);
+    complains(&["advise", &folder.file("broken.jsonl", "{")], 1, &["broken.jsonl", "line 1"]);
+    let folder_name = folder.0.display().to_string();
+    complains(&["advise", &folder_name], 1, &["directory"]);
+    folder.file("good.jsonl.keys", "0\tt\t0 u64\t1\n");
+    complains(&["advise", &good], 1, &["key 1"]);
+    folder.file("good.jsonl.keys", "0 t.u64 1\n");
+    complains(&["advise", &good], 1, &["good.jsonl.keys", "line 1"]);
+    assert_eq!(fs::read_to_string(&good).unwrap(), history("[1,2]"));
 }
 
 /// Two processes that append to key 1 and read it, one operation map a line.

@@ -19,6 +19,7 @@
 //! 7. [`memory`]: the transactional memory on them, measured in the same way.
 //! 8. [`repro`]: the papers' experiments on them, and what the papers say of them.
 //! 9. [`fuzz`]: small workloads under many schedules, their histories checked.
+//! 10. [`trace`], [`mod@replay`] and [`advice`]: what a history did, done again under other protocols and groupings, and which of them to take.
 //!
 //! ```
 //! use noonmark::Database;
@@ -44,6 +45,7 @@
 //! What it does not do: it charges no more than it is told of. A rule that touches memory without saying so touches it for
 //! nothing, and nobody else runs in between.
 
+pub mod advice;
 pub mod cores;
 pub mod experiment;
 pub mod fuzz;
@@ -52,7 +54,9 @@ pub mod lines;
 pub mod machine;
 pub mod memory;
 pub mod pricing;
+pub mod replay;
 pub mod repro;
+pub mod trace;
 
 pub use cores::{Limit, Limits, Report, SimulationError};
 pub use host::{Placement, VirtualCores};

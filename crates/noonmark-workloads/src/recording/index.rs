@@ -104,7 +104,7 @@ impl<S: Store> Recording<S> {
         T: Rows<S, Key = K>,
         S::Table<K, R::Stamped>: Table<S, Key = K>,
     {
-        let space = self.journal.add_spaces::<(X, K)>([name.to_owned()]).start;
+        let space = self.journal.add_spaces::<(X, K)>(name, [None]).start;
         let rows = rows.clone();
         let entry: EntryOf<S, K> = Box::new(move |tx, key| {
             let row = rows.get(tx, key)?;

@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::legend::KeyName;
 use super::slate::{Place, Slate};
 use crate::history::{Key, MicroOp, Recorder};
 use crate::stamp::WriteId;
@@ -42,7 +43,9 @@ pub struct Journal {
 
 /// A column group of a table, or a secondary index.
 struct Space {
-    name: String,
+    table: String,
+    /// The number and the name of the column group; none of an index.
+    group: Option<(u8, String)>,
     /// A key in words.
     show: fn(&[u8]) -> String,
 }
@@ -66,8 +69,8 @@ impl Default for Journal {
 pub struct Recorded {
     /// What each session ran.
     pub recorders: Vec<Recorder>,
-    /// What each key is, in words, in the order of their numbers, from 0.
-    pub keys: Vec<String>,
+    /// What each key is, in the order of their numbers, from 0.
+    pub keys: Vec<KeyName>,
     /// Keys within the bounds of scans, summed up over all scans: the checker takes a scan as a read of each.
     pub scanned: u64,
 }
@@ -88,15 +91,19 @@ impl Journal {
         self.next_process.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes a space for each name, with keys of one type.
-    pub(super) fn add_spaces<K: StoreKey>(&self, names: impl IntoIterator<Item = String>) -> Range<u16> {
+    /// Makes a space for each of a table's column groups, or one for an index, with keys of one type.
+    pub(super) fn add_spaces<K: StoreKey>(
+        &self,
+        table: &str,
+        groups: impl IntoIterator<Item = Option<(u8, String)>>,
+    ) -> Range<u16> {
         let mut spaces = self.spaces.lock();
         let first = spaces.len() as u16;
         let show = |bytes: &[u8]| match K::read(bytes) {
             Some(key) => format!("{key:?}"),
             None => format!("{bytes:02x?}"),
         };
-        spaces.extend(names.into_iter().map(|name| Space { name, show }));
+        spaces.extend(groups.into_iter().map(|group| Space { table: table.into(), group, show }));
         first..spaces.len() as u16
     }
 
@@ -119,7 +126,7 @@ impl Journal {
         let in_words = |place: &Place| {
             let (space, key) = place.split_at(2);
             let space = &spaces[usize::from(u16::from_be_bytes([space[0], space[1]]))];
-            format!("{} {}", space.name, (space.show)(key))
+            KeyName { table: space.table.clone(), group: space.group.clone(), key: (space.show)(key) }
         };
         Recorded { recorders, keys: keys.iter().map(in_words).collect(), scanned }
     }

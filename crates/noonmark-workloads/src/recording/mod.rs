@@ -21,7 +21,7 @@
 //!
 //! - *Keys*: one for each column group of each row, and one for each entry of a secondary index. A history knows
 //!   keys as integers, so they are numbered in their order when the run is over; a second file, named after the
-//!   history with `.keys` added, says which number is which. See [`journal`].
+//!   history with `.keys` added, says which number is which. See [`journal`] and [`legend`].
 //! - *Values*: the number of the write, whatever was written. Of an entry, that it is there: 1.
 //! - *The load* is told as the transactions that it was, as far as somebody read, wrote or scanned what it made.
 //! - *The checks after the run* are not told. What they say, they say as without a recording.
@@ -34,6 +34,7 @@
 
 mod index;
 pub mod journal;
+pub mod legend;
 mod rows;
 mod slate;
 mod watch;
@@ -196,8 +197,8 @@ impl<S: Store> Store for Recording<S> {
 
     fn table<K: StoreKey, R: StoreRow>(&self, spec: &TableSpec) -> Result<Self::Table<K, R>, StoreError> {
         let rows = self.store.table::<K, R::Stamped>(spec)?;
-        let groups = R::names().into_iter().map(|group| format!("{}.{group}", spec.name));
-        let spaces = self.journal.add_spaces::<K>(groups);
+        let groups = (0..).zip(R::names()).map(|(number, group)| Some((number, group.to_owned())));
+        let spaces = self.journal.add_spaces::<K>(&spec.name, groups);
         Ok(RecordingRows::new(rows, spaces, Arc::default()))
     }
 

@@ -86,7 +86,7 @@ impl<S: Store, W: Workload<Recording<S>>> Workload<Recording<S>> for Watched<'_,
             let mut legend = path.clone().into_os_string();
             legend.push(".keys");
             let legend = PathBuf::from(legend);
-            let lines = (0..).zip(&recorded.keys).map(|(number, key)| format!("{number} {key}\n"));
+            let lines = (0..).zip(&recorded.keys).map(|(number, key)| format!("{number}\t{key}\n"));
             std::fs::write(&legend, lines.collect::<String>())
                 .map_err(|source| RunError::History { path: legend, source })?;
         }

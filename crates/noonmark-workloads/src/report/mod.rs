@@ -20,6 +20,7 @@
 //! What this module does not do: it measures nothing, and it judges nothing. Whether a run was consistent
 //! is found out by the workload, and comes in as a value.
 
+mod advice;
 mod compare;
 mod json;
 mod number;
@@ -28,6 +29,7 @@ mod plots;
 mod reproduction;
 mod table;
 
+pub use advice::{Advice, AdvisedOutcome, AdvisedTable, AdvisedTrial, Otherwise, advice_json, advice_text};
 pub use compare::{Contest, Section, sections};
 pub use json::to_json;
 pub use number::{count, latency, rate, share, times};
