@@ -98,6 +98,37 @@ fn an_interruption_that_is_kept_back_commits_nothing<W: World>() {
     assert_eq!((attempts, var.load()), (3, 3));
 }
 
+fn an_interruption_that_is_kept_back_outlasts_a_branch<W: World>() {
+    let (var, other) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
+    let is_over = AtomicBool::new(false);
+    let mut attempts = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for value in 1.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                other.store(value);
+            }
+        });
+        W::atomically(|tx| {
+            other.get(tx)?;
+            attempts += 1;
+            if attempts < 3 {
+                // Called off, and nobody listens; what is called off after that is a branch, in which there is another way.
+                let _: Result<(), Interrupted> = tx.retry();
+                let _: Result<(), Interrupted> = tx.or_else(|tx| tx.retry(), |_| Ok(()));
+            }
+            let _ = var.set(tx, attempts);
+            Ok(())
+        });
+        is_over.store(true, Ordering::Relaxed);
+    });
+    // (Or more, if the other thread comes in between.)
+    assert!(attempts >= 3, "{attempts}");
+    assert_eq!(var.load(), attempts);
+}
+
 fn a_transaction_inside_another_is_refused<W: World>() {
     let var = TVar::<u64, W>::new_in(0);
     let refused = catch_unwind(AssertUnwindSafe(|| {
@@ -157,6 +188,7 @@ for_each_control! {
     an_error_undoes_and_comes_out,
     a_panic_undoes_and_goes_on,
     an_interruption_that_is_kept_back_commits_nothing,
+    an_interruption_that_is_kept_back_outlasts_a_branch,
     a_transaction_inside_another_is_refused,
     the_second_branch_finds_nothing_of_the_first,
 }

@@ -321,6 +321,35 @@ fn a_branch_that_is_undone_keeps_what_may_still_be_looked_at<W: World>() {
     assert_eq!(cell.load().checked(), 1);
 }
 
+fn what_a_branch_frees_that_is_undone_is_not_freed<W: World>() {
+    let alive = Arc::new(AtomicI64::new(0));
+    let [before, cell] = [1, 2].map(|value| TCell::<Counted, W>::new_in(Counted::new(&alive, value)));
+    let count = TVar::<u64, W>::new_in(0);
+    for _ in 0..100 {
+        W::atomically(|tx| {
+            // What the transaction has done and freed itself is not undone with the branch.
+            count.update(tx, |count| count + 1)?;
+            before.set(tx, Counted::new(&alive, 3))?;
+            tx.or_else(
+                |tx| {
+                    cell.set(tx, Counted::new(&alive, 4))?;
+                    before.set(tx, Counted::new(&alive, 5))?;
+                    tx.retry()
+                },
+                |tx| {
+                    assert_eq!((before.read(tx)?.checked(), cell.read(tx)?.checked()), (3, 2));
+                    Ok(())
+                },
+            )
+        });
+    }
+    settle::<W>();
+    assert_eq!(alive.load(Ordering::Relaxed), 2);
+    assert_eq!((before.load().checked(), cell.load().checked(), count.load()), (3, 2, 100));
+    drop((before, cell));
+    assert_eq!(alive.load(Ordering::Relaxed), 0);
+}
+
 /// Runs a transaction when it is dropped.
 struct Notes<W: World> {
     dropped: Arc<TVar<u64, W>>,
@@ -502,6 +531,7 @@ for_each_control! {
     items_in_queues,
     nodes_are_freed_once_and_not_too_early,
     a_branch_that_is_undone_keeps_what_may_still_be_looked_at,
+    what_a_branch_frees_that_is_undone_is_not_freed,
 }
 
 /// Where one thread meets no conflict: a value that is dropped in the closure, because it could not be set, may run none, and if it
