@@ -545,7 +545,7 @@ impl<S: Ordered> TMap<S> {
     }
 
     /// The entries whose keys are in a range, in order. What is inserted or removed while it goes on (by the same
-    /// transaction) may or may not be seen; all others are, once.
+    /// transaction) may or may not be seen; all others are, once. A range that ends before it begins is empty.
     pub fn range<'tx, X: Reads<'tx, S::World>, R: RangeBounds<S::Key>>(
         &'tx self,
         tx: X,
