@@ -102,11 +102,13 @@ pub fn advice_text(advice: &Advice, columns: usize) -> String {
     let Advice { of, machine, cores, runs, transactions, left_out, outcome, .. } = advice;
     let mut text = String::new();
     let transactions = count(*transactions as u64);
-    let _ =
-        writeln!(text, "{of}: {transactions} transactions once more, on {cores} virtual cores of {machine}");
-    if *left_out > 0 {
-        let _ = writeln!(text, "without {} that did not commit", count(*left_out as u64));
-    }
+    let without = match left_out {
+        0 => String::new(),
+        _ => format!(", without {} that did not commit", count(*left_out as u64)),
+    };
+    let seeds = advice.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let _ = writeln!(text, "{of}: {transactions} transactions once more{without}");
+    let _ = writeln!(text, "{cores} virtual cores ({machine}), seeds {seeds}, {} runs", count(*runs as u64));
     let _ = writeln!(text, "\nAll tables alike\n{}", trials(advice, columns));
     let AdvisedOutcome { per_s, abort_share, p99_us, missed, .. } = outcome;
     let _ = writeln!(
@@ -117,24 +119,33 @@ pub fn advice_text(advice: &Advice, columns: usize) -> String {
         latency(*p99_us),
         tables(advice, columns)
     );
-    let _ = writeln!(
-        text,
-        "Groups that stand together (+) need no timestamps of their own; apart (|) they do. In virtual time, {} runs, seeds {}.",
-        count(*runs as u64),
-        advice.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
-    );
+    let _ =
+        writeln!(text, "Groups that stand together (+) need no timestamps of their own; apart (|) they do.");
     if *missed > 0 {
-        let _ = writeln!(
-            text,
-            "Up to {} updates of a run were passed over, of rows that were not there yet, or no more.",
-            count(*missed)
-        );
+        let words = "updates of a run were passed over, of rows not there yet, or no more.";
+        let _ = writeln!(text, "Up to {} {words}", count(*missed));
     }
     text
 }
 
-/// Protocols downwards, groupings across.
+/// What is said of a trial.
+type Said = (&'static str, fn(&AdvisedOutcome) -> String);
+
+/// Protocols downwards, groupings across; with as many figures as fit.
 fn trials(advice: &Advice, columns: usize) -> Table {
+    let said: [Said; 3] = [
+        ("tx/s", |outcome| {
+            let limit = if outcome.given_up { "given up, " } else { "" };
+            format!("{limit}{}", rate(outcome.per_s))
+        }),
+        ("aborted", |outcome| share(outcome.abort_share)),
+        ("p99", |outcome| latency(outcome.p99_us)),
+    ];
+    let fits = |most: &usize| width(&trials_with(advice, &said[..*most])) <= columns;
+    trials_with(advice, &said[..(1..=said.len()).rev().find(fits).unwrap_or(1)])
+}
+
+fn trials_with(advice: &Advice, said: &[Said]) -> Table {
     let mut groups: Vec<&str> = Vec::new();
     let mut protocols: Vec<&str> = Vec::new();
     for trial in &advice.trials {
@@ -145,29 +156,31 @@ fn trials(advice: &Advice, columns: usize) -> Table {
         }
     }
     let most = advice.trials.iter().map(|trial| trial.outcome.per_s).fold(0.0, f64::max);
+    let right = |words: String| Cell::new(words).set_alignment(CellAlignment::Right);
     let mut table = ruled();
-    let mut heading = vec![Cell::new("tx/s, aborts, p99")];
+    let mut heading = vec![Cell::new("\nprotocol")];
     for group in &groups {
-        heading.push(Cell::new(group).set_alignment(CellAlignment::Right));
-        heading.extend(["", ""].map(Cell::new));
+        for (at, (name, _)) in said.iter().enumerate() {
+            heading.push(right(format!("{}\n{name}", if at == 0 { *group } else { "" })));
+        }
     }
     table.set_header(heading);
     for protocol in protocols {
         let mut row = vec![Cell::new(protocol)];
         for group in &groups {
-            let trial =
-                advice.trials.iter().find(|trial| trial.protocol == protocol && trial.groups == *group);
-            let words = trial.map_or(["-".into(), String::new(), String::new()], |trial| {
-                let AdvisedOutcome { per_s, abort_share, p99_us, given_up, .. } = trial.outcome;
-                let star = if per_s >= most { "★ " } else { "" };
-                let limit = if given_up { "given up, " } else { "" };
-                [format!("{star}{limit}{}", rate(per_s)), share(abort_share), latency(p99_us)]
-            });
-            row.extend(words.map(|words| Cell::new(words).set_alignment(CellAlignment::Right)));
+            let of_both = |trial: &&AdvisedTrial| trial.protocol == protocol && trial.groups == *group;
+            let trial = advice.trials.iter().find(of_both);
+            row.extend(said.iter().enumerate().map(|(at, (_, words))| match trial {
+                Some(trial) if at == 0 && trial.outcome.per_s >= most => {
+                    right(format!("★ {}", words(&trial.outcome)))
+                }
+                Some(trial) => right(words(&trial.outcome)),
+                None => right(if at == 0 { "-".into() } else { String::new() }),
+            }));
         }
         table.add_row(row);
     }
-    fitted(table, columns)
+    table
 }
 
 fn tables(advice: &Advice, columns: usize) -> Table {
@@ -192,7 +205,8 @@ fn tables(advice: &Advice, columns: usize) -> Table {
             (true, true) => "as its table".to_owned(),
             (true, false) => advised.otherwise.iter().map(tried).collect::<Vec<_>>().join("; "),
         };
-        table.add_row([advised.table.clone(), advised.protocol.clone(), groups, otherwise]);
+        let protocol = if advised.is_index { String::new() } else { advised.protocol.clone() };
+        table.add_row([advised.table.clone(), protocol, groups, otherwise]);
     }
     fitted(table, columns)
 }
@@ -251,8 +265,8 @@ mod tests {
         };
         let text = advice_text(&advice, 120);
         for words in [
-            "5,000 transactions",
-            "without 3",
+            "5,000 transactions once more, without 3",
+            "32 virtual cores (a machine), seeds 1, 2, 99 runs",
             "★ 2.00M",
             "Info + Data | Ytd",
             "all groups together: −40 %",
