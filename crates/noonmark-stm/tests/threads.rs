@@ -4,7 +4,11 @@
 mod support;
 
 use noonmark_stm::{Interrupted, World};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 use support::for_each_control;
 use support::for_each_control as for_each_deferred_control;
 use support::for_each_control as for_each_starvation_free_control;
@@ -257,6 +261,34 @@ where
     assert_eq!((x.load(), y.load()), (total, total));
 }
 
+fn an_irrevocable_transaction_that_panics_keeps_nothing_locked<W: World>()
+where
+    W::Control: noonmark_stm::StarvationFree,
+{
+    let [read, written] = [1, 2].map(|value| Arc::new(TVar::<u64, W>::new_in(value)));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        W::irrevocably(|tx| {
+            let value = read.get(tx)?;
+            written.set(tx, value)?;
+            if true {
+                panic!("in the closure");
+            }
+            Ok(())
+        });
+    }));
+    assert!(panicked.is_err());
+    let (done, is_done) = mpsc::channel();
+    let [own_read, own_written] = [&read, &written].map(Arc::clone);
+    // Not in a scope, which would wait for ever for whoever waits for ever.
+    thread::spawn(move || {
+        W::atomically(|tx| own_read.update(tx, |value| value + 10));
+        W::irrevocably(|tx| own_written.update(tx, |value| value + 10));
+        done.send(())
+    });
+    is_done.recv_timeout(Duration::from_secs(60)).expect("nobody has it locked");
+    assert_eq!((read.load(), written.load()), (11, 12));
+}
+
 for_each_control! {
     [dctl, dcotl, dctl_sf, dcotl_sf, tl2_gv4, tl2_gv5, tinystm, two_pl_sf] in table [dctl, dcotl_sf, tinystm, two_pl_sf]:
     no_attempt_ever_sees_two_that_differ,
@@ -284,5 +316,6 @@ mod starvation_free {
         [dctl_sf, dcotl_sf, two_pl_sf] in table [dcotl_sf]:
         a_long_transaction_commits_in_time,
         an_irrevocable_transaction_runs_once,
+        an_irrevocable_transaction_that_panics_keeps_nothing_locked,
     }
 }

@@ -92,7 +92,7 @@ pub enum Ending {
 /// (Sections and algorithms are the paper's.) All write in place, under a lock, and keep an undo log. `K` is
 /// [`Settings::attempts_max`](crate::Settings::attempts_max). The transactions of one thread alone advance the clock
 /// under `Tl2Gv4` and `TinyStm` when they write, under `Tl2Gv5` when they meet what the same thread has just written, and under
-/// the others never. What it shows is [`Statistics::clock`](crate::Statistics::clock).
+/// the others never, if all of them are of one session, or none of any: a session and what runs without one meet as two threads would. What it shows is [`Statistics::clock`](crate::Statistics::clock).
 pub trait Control: Sized + Send + Sync + 'static {
     /// Its name, as the paper writes it.
     const NAME: &'static str;
