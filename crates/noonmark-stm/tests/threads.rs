@@ -281,11 +281,16 @@ where
     let [own_read, own_written] = [&read, &written].map(Arc::clone);
     // Not in a scope, which would wait for ever for whoever waits for ever.
     thread::spawn(move || {
-        W::atomically(|tx| own_read.update(tx, |value| value + 10));
+        let mut attempts = 0;
+        W::atomically(|tx| {
+            attempts += 1;
+            own_read.update(tx, |value| value + 10)
+        });
         W::irrevocably(|tx| own_written.update(tx, |value| value + 10));
-        done.send(())
+        done.send(attempts)
     });
-    is_done.recv_timeout(Duration::from_secs(60)).expect("nobody has it locked");
+    // The next irrevocable transaction would take over a lock that was left behind, and clear it away.
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(1), "attempts");
     assert_eq!((read.load(), written.load()), (11, 12));
 }
 
