@@ -119,8 +119,7 @@ pub fn advice_text(advice: &Advice, columns: usize) -> String {
         latency(*p99_us),
         tables(advice, columns)
     );
-    let _ =
-        writeln!(text, "Groups that stand together (+) need no timestamps of their own; apart (|) they do.");
+    let _ = writeln!(text, "Groups joined by + need no timestamps of their own; apart by | they do.");
     if *missed > 0 {
         let words = "updates of a run were passed over, of rows not there yet, or no more.";
         let _ = writeln!(text, "Up to {} {words}", count(*missed));
