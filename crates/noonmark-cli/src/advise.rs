@@ -24,8 +24,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Seeds of the runs that are compared closely.
-const SEEDS: u64 = 3;
 /// Transactions recorded, unless told otherwise.
 const TRANSACTIONS: u64 = 5_000;
 
@@ -42,7 +40,7 @@ pub fn run(args: &Advise) -> Result<(), Failure> {
             (file.display().to_string(), traced(file)?)
         }
     };
-    let seeds: Vec<u64> = (0..SEEDS).map(|nth| args.seed.wrapping_add(nth)).collect();
+    let seeds: [u64; advice::SEEDS] = std::array::from_fn(|nth| args.seed.wrapping_add(nth as u64));
     let cores = usize::from(args.cores);
     let machine = Machine::GRANULARITY;
     let style = ProgressStyle::with_template("{spinner} {pos} runs, {elapsed}");
@@ -57,7 +55,7 @@ pub fn run(args: &Advise) -> Result<(), Failure> {
         })
     });
     bar.finish_and_clear();
-    let advice = Advice { of, machine: machine.name.into(), cores, seeds, ..found? };
+    let advice = Advice { of, machine: machine.name.into(), cores, seeds: seeds.to_vec(), ..found? };
     output::print(&advice_text(&advice, output::columns()))?;
     if let Some(file) = &args.json {
         let json = advice_json(&advice)

@@ -25,6 +25,9 @@ const FREE: f64 = 0.99;
 /// What a protocol of its own must gain a table.
 const WORTH_IT: f64 = 1.03;
 
+/// Seeds with which what is close is run.
+pub const SEEDS: usize = 3;
+
 /// A run: a choice for each table, and a seed.
 pub type Trial = (Vec<Choice>, u64);
 
@@ -54,16 +57,17 @@ impl Grouping {
     }
 }
 
-/// Looks for the best choices. `run` runs trials, and answers in their order.
+/// Looks for the best choices, among these protocols; among all if there are none. `run` runs trials, and answers in their order.
 ///
 /// # Errors
 /// What `run` fails with.
 pub fn advise<E>(
     trace: &Trace,
     protocols: &[Protocol],
-    seeds: &[u64],
+    seeds: &[u64; SEEDS],
     run: impl FnMut(&[Trial]) -> Result<Vec<Figures>, E>,
 ) -> Result<Advice, E> {
+    let protocols = if protocols.is_empty() { Protocol::ALL } else { protocols };
     let mut search = Search { trace, seeds, run, runs: 0 };
     let (trials, mut best) = search.uniform(protocols)?;
     let mut otherwise: Vec<Vec<Otherwise>> = vec![Vec::new(); trace.tables.len()];
@@ -73,6 +77,7 @@ pub fn advise<E>(
             best.choices[at] = Choice::coarse(best.choices[at].protocol, table);
         }
     }
+    best.outcome = search.outcomes(std::slice::from_ref(&best.choices), seeds)?.remove(0);
     for (at, table) in trace.tables.iter().enumerate().filter(|(_, table)| table.is_changed) {
         if table.groups.len() > 1 {
             search.regroup(at, &mut best, &mut otherwise[at])?;
@@ -103,7 +108,7 @@ struct Found {
 
 struct Search<'a, R> {
     trace: &'a Trace,
-    seeds: &'a [u64],
+    seeds: &'a [u64; SEEDS],
     run: R,
     runs: usize,
 }

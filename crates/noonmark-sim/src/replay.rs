@@ -116,6 +116,10 @@ const LOADED_AT_ONCE: usize = 256;
 /// # Errors
 /// [`ExperimentError`] if the choices do not go together, or if there are more workers than the machine has cores.
 pub fn replay(trace: &Trace, choices: &[Choice], setting: &Setting) -> Result<Figures, ExperimentError> {
+    if choices.len() != trace.tables.len() {
+        let (choices, tables) = (choices.len(), trace.tables.len());
+        return Err(RunError::Setting(format!("{choices} choices for {tables} tables")).into());
+    }
     let cores = VirtualCores::new(setting.machine, setting.seed);
     let builder = Database::builder().host(cores.clone()).max_sessions(setting.cores + 1);
     let db = builder.build().map_err(|error| {

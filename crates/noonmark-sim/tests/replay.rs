@@ -116,6 +116,7 @@ fn what_does_not_go_together_is_refused() {
     let choices =
         [Choice::fine(Protocol::Fixed, &trace.tables[0]), Choice::fine(Protocol::Occ, &trace.tables[1])];
     assert!(replay(&trace, &choices, &SETTING).is_err());
+    assert!(replay(&trace, &choices[..1], &SETTING).is_err());
     let too_many = Setting { cores: 100_000, ..SETTING };
     let choices: Vec<Choice> = trace.tables.iter().map(|table| Choice::fine(Protocol::Occ, table)).collect();
     assert!(replay(&trace, &choices, &too_many).is_err());
