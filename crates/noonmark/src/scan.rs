@@ -8,7 +8,7 @@
 
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
-use crate::group::{Row, RowReader, Size};
+use crate::group::{Row, RowReader};
 use crate::key::{Key, KeyBytes};
 use crate::lines;
 use crate::many::prefetch_groups;
@@ -33,28 +33,28 @@ struct Shape {
 type Bounds = (Bound<KeyBytes>, Bound<KeyBytes>);
 
 impl<H: Host> Context<H> {
-    /// Gives each row of a range to `visit`, with its key and groups of these sizes, from `first` on,
+    /// Gives each row of a range to `visit`, with its key and the groups of an `R`, from `first` on,
     /// until it breaks.
     #[inline(always)]
-    fn scan(
+    fn scan<R: Row>(
         &mut self,
         table: TableRef,
         bounds: &Bounds,
-        (first, sizes): (usize, &[Size]),
+        first: usize,
         shape: Shape,
         visit: impl FnMut(&[u8], &RowReader<'_>) -> ControlFlow<()>,
     ) -> Result<(), Abort> {
-        self.with_row(sizes, |context, row| {
-            context.scan_with(table, bounds, (first, sizes), shape, row, visit)
+        self.with_row(R::SIZES, |context, row| {
+            context.scan_with::<R>(table, bounds, first, shape, row, visit)
         })
     }
 
     #[inline(always)]
-    fn scan_with(
+    fn scan_with<R: Row>(
         &mut self,
         table: TableRef,
         bounds: &Bounds,
-        (first, sizes): (usize, &[Size]),
+        first: usize,
         shape: Shape,
         row: &mut [u64],
         mut visit: impl FnMut(&[u8], &RowReader<'_>) -> ControlFlow<()>,
@@ -70,6 +70,8 @@ impl<H: Host> Context<H> {
         let lower = bounds.0.as_ref().map(KeyBytes::as_slice);
         let upper = bounds.1.as_ref().map(KeyBytes::as_slice);
         index.scan(lower, upper, shape.reverse, |node, records| {
+            // Named here, and not outside: so they are known when what copies the groups is compiled.
+            let sizes = R::SIZES;
             let near: &[u8] = match (records.first(), lower) {
                 // SAFETY: pinned, and the record was found just now.
                 (Some(first), _) => unsafe { first.key() },
@@ -165,8 +167,8 @@ impl<'x, 's, H: Host, T: Target> Scan<'x, 's, H, T> {
         let context = self.tx.context();
         context.check(self.target.core())?;
         let table = TableRef::new(self.target.core());
-        let groups = (self.target.groups().start, T::Value::SIZES);
-        context.scan(table, &self.bounds, groups, self.shape, |key, row| {
+        let first = self.target.groups().start;
+        context.scan::<T::Value>(table, &self.bounds, first, self.shape, |key, row| {
             match T::Key::read(key) {
                 Some(key) => visit(key, T::Value::decode_row(row)),
                 // Keys are only ever written by this type, so this cannot be.
@@ -258,7 +260,7 @@ impl<'x, 's, H: Host, S: Key, K: Key> SecondaryScan<'x, 's, H, S, K> {
         if is_empty(&self.bounds) {
             return Ok(());
         }
-        context.scan(table, &self.bounds, (0, <()>::SIZES), self.shape, |entry, _| {
+        context.scan::<()>(table, &self.bounds, 0, self.shape, |entry, _| {
             match <(S, K)>::read(entry) {
                 Some((secondary, primary)) => visit(secondary, primary),
                 // Entries are only ever written as such pairs, so this cannot be.

@@ -324,9 +324,23 @@ impl<C: Compared> Tree<C> {
     fn find_group<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
         let count = found.len();
         let mut above = [None; ABREAST];
+        // The node above the last leaf, if there is one: of neighbours, only the first goes down from the root.
+        let mut near: Option<(Node<'_>, u64)> = None;
         for (at, above) in above[..count].iter_mut().enumerate() {
             let probe = Probe::key::<C>(keys(at));
-            *above = self.above_leaf(|node, version| node.inner().rank::<C>(probe, version, true));
+            let choose = |node: Node<'_>, version| node.inner().rank::<C>(probe, version, true);
+            *above = match near {
+                // The fences, like the child, are believed once the version has been found unchanged.
+                Some((node, version)) if C::SHORT && node.header().is_between_fences(probe.head) => {
+                    choose(node, version).map(|rank| {
+                        let child = node.inner().child(rank);
+                        prefetch_leaf(child);
+                        (node, version, Some(child))
+                    })
+                }
+                _ => self.above_leaf(choose),
+            };
+            near = above.and_then(|(node, version, child)| child.map(|_| (node, version)));
         }
         // The leaf of each key; `None` for those that somebody got in the way of.
         let mut leaves = [None; ABREAST];
