@@ -63,6 +63,10 @@ pub trait Host: Send + Sync + 'static {
     /// What variables and nodes carry so that this host can be told of their lines: [`Numbered`](crate::Numbered), or nothing.
     type Label: Label;
 
+    /// Whether a transaction that would have to wait, or to look again soon, is told so instead: who runs it asks again, once the
+    /// one that was in the way has ended. For a host on which nobody else moves meanwhile.
+    const DEFERS: bool = false;
+
     /// A rule is about to touch a line, or `None` after all. Nothing on threads; the line is not even worked out.
     #[inline(always)]
     fn touch<L: Into<Option<Line>>>(&self, line: impl FnOnce() -> L, access: Access) {

@@ -300,7 +300,7 @@ impl<W: Workload<EngineStore<VirtualCores>>> Job for OfWorkload<'_, W> {
 }
 
 /// The workers of a run, with their requests.
-pub(crate) fn make_workers<W: Workload<EngineStore<VirtualCores>>>(
+pub(crate) fn make_workers<S: noonmark_workloads::store::Store, W: Workload<S>>(
     workload: &W,
     count: usize,
     seed: u64,

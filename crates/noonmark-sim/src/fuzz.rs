@@ -285,7 +285,7 @@ impl fmt::Display for Case {
         let protocols: Vec<&str> = self.protocols.iter().map(|protocol| protocol.name()).collect();
         let schedule = match self.schedule {
             Schedule::Machine(machine) => format!("as on {}", machine.name),
-            Schedule::Random => "at random".into(),
+            Schedule::Random | Schedule::Messages => "at random".into(),
             Schedule::Priorities { changes, .. } => format!("by priorities, {changes} changes"),
         };
         write!(

@@ -183,7 +183,7 @@ impl Host for VirtualCores {
         let Some(worker) = clocks.running() else { return };
         let core = match &self.schedule {
             Schedule::Machine(machine) => self.placement.core_of(worker, machine),
-            Schedule::Random | Schedule::Priorities { .. } => worker,
+            Schedule::Random | Schedule::Priorities { .. } | Schedule::Messages => worker,
         };
         let done_ps = pricing.access(core, || line().into(), access, clocks);
         clocks.set_now(done_ps);

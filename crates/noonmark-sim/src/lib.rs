@@ -20,6 +20,7 @@
 //! 8. [`repro`]: the papers' experiments on them, and what the papers say of them.
 //! 9. [`fuzz`]: small workloads under many schedules, their histories checked.
 //! 10. [`trace`], [`mod@replay`] and [`advice`]: what a history did, done again under other protocols and groupings, and which of them to take.
+//! 11. [`network`]: servers and the messages between them, and small workloads on clusters, their histories checked.
 //!
 //! ```
 //! use noonmark::Database;
@@ -53,6 +54,7 @@ pub mod host;
 pub mod lines;
 pub mod machine;
 pub mod memory;
+pub mod network;
 pub mod pricing;
 pub mod replay;
 pub mod repro;

@@ -36,6 +36,8 @@ pub enum Schedule {
         /// Within so many steps, about as many as the run has.
         steps: u64,
     },
+    /// Of workers that share no memory, and have messages from each other: their time is what they say it is.
+    Messages,
 }
 
 impl Schedule {
@@ -44,6 +46,7 @@ impl Schedule {
         match self {
             Schedule::Machine(machine) => machine.cores(),
             Schedule::Random | Schedule::Priorities { .. } => 64,
+            Schedule::Messages => usize::MAX,
         }
     }
 }
@@ -56,6 +59,7 @@ pub(crate) enum Pricing {
         changes: Vec<u64>,
         steps: u64,
     },
+    Messages,
 }
 
 impl Pricing {
@@ -65,6 +69,7 @@ impl Pricing {
                 Pricing::Machine(machine, Box::new(Lines::new(machine, machine.cores())))
             }
             Schedule::Random => Pricing::Random,
+            Schedule::Messages => Pricing::Messages,
             Schedule::Priorities { changes, steps } => {
                 let mut changes: Vec<u64> = (0..changes).map(|_| random() % steps.max(1)).collect();
                 changes.sort_unstable_by(|a, b| b.cmp(a));
@@ -77,7 +82,7 @@ impl Pricing {
     pub(crate) fn start_ps(&self, random: u64) -> Picoseconds {
         match self {
             // Within a microsecond, so that they do not march in step.
-            Pricing::Machine(..) | Pricing::Random => random % 1_000_000,
+            Pricing::Machine(..) | Pricing::Random | Pricing::Messages => random % 1_000_000,
             Pricing::Priorities { .. } => random % 1_000 * HEAD_START_PS,
         }
     }
@@ -109,6 +114,7 @@ impl Pricing {
                 }
                 now_ps + 1
             }
+            Pricing::Messages => now_ps,
         }
     }
 
@@ -116,7 +122,7 @@ impl Pricing {
     pub(crate) fn work_ps(&self, work: Work) -> Picoseconds {
         match self {
             Pricing::Machine(machine, _) => machine.work_ps(work),
-            Pricing::Random | Pricing::Priorities { .. } => 0,
+            Pricing::Random | Pricing::Priorities { .. } | Pricing::Messages => 0,
         }
     }
 
@@ -124,7 +130,7 @@ impl Pricing {
     pub(crate) fn pause_ps(&self, clocks: &Clocks) -> Picoseconds {
         match self {
             Pricing::Machine(machine, _) => machine.pause_ps,
-            Pricing::Random => 1_000,
+            Pricing::Random | Pricing::Messages => 1_000,
             // Whoever spins waits for somebody, who is to go on first.
             Pricing::Priorities { .. } => clocks.last_ps() - clocks.now_ps() + 1,
         }
@@ -134,7 +140,7 @@ impl Pricing {
     pub(crate) fn wake_ps(&self) -> Picoseconds {
         match self {
             Pricing::Machine(machine, _) => machine.near_ps,
-            Pricing::Random | Pricing::Priorities { .. } => 1,
+            Pricing::Random | Pricing::Priorities { .. } | Pricing::Messages => 1,
         }
     }
 
@@ -142,7 +148,7 @@ impl Pricing {
     pub(crate) fn take_counts(&mut self) -> LineCounts {
         match self {
             Pricing::Machine(_, lines) => lines.take_counts(),
-            Pricing::Random | Pricing::Priorities { .. } => LineCounts::default(),
+            Pricing::Random | Pricing::Priorities { .. } | Pricing::Messages => LineCounts::default(),
         }
     }
 }

@@ -64,6 +64,9 @@ pub enum AbortKind {
     /// The transaction went on after an operation had failed, or after a panic in a closure that an operation was
     /// given. An error of an operation ends the transaction: return it.
     Continued,
+    /// Another transaction has what this one wants, and will let go of it: only from a [`Branch`](crate::Branch), which may be asked
+    /// the same again. Nothing has ended.
+    Held,
     /// The database has come to the end of logical time (2^50 commits in a row on one row): move the
     /// data to a new one.
     EndOfTime,
@@ -176,6 +179,23 @@ impl Abort {
             cause: None,
             attempts: 0,
         })
+    }
+
+    /// Another transaction is in the way for now; see [`AbortKind::Held`].
+    #[cold]
+    pub(crate) fn held(cause: Cause, table: &Arc<TableInfo>, key: &[u8], cell: usize) -> Self {
+        Abort::new(Inner {
+            kind: AbortKind::Held,
+            table: Some(table.clone()),
+            key: Some(key.to_vec()),
+            cell: Some(cell),
+            cause: Some(cause),
+            attempts: 0,
+        })
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
     }
 
     pub(crate) fn inner_mut(&mut self) -> &mut Inner {
@@ -291,6 +311,7 @@ impl fmt::Display for Abort {
             AbortKind::Continued => {
                 "the transaction went on after one of its operations had failed; nothing was applied"
             }
+            AbortKind::Held => "; nothing has ended, ask again once it has",
             AbortKind::EndOfTime => "logical time is at its end; nothing was applied",
         };
         // One that did not get as far as a table has nothing to say before it.

@@ -14,7 +14,7 @@ use crate::abort::AbortKind;
 use crate::context::{Asker, Context, Stop, ask};
 use crate::group::{GROUPS_MAX, Groups, Size, words_of};
 use crate::kept::{Kept, copy_groups};
-use crate::protocol::{Conflict, CopyValue, Hold, Place, Rules, What, with_protocol};
+use crate::protocol::{Conflict, CopyValue, Place, Rules, What, with_protocol};
 use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes, load_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, group_bits};
@@ -303,10 +303,10 @@ impl<H: Host> Context<H> {
         let place = Place { table, record, at: cell_at };
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
-        let mut hold = Hold::default();
+        let mut hold = self.hold_before(place);
         self.shared.host.work(Work::Operation);
         let seen = ask!(self.asker(), place, hold, |me| P::update(me, view, hold, copy), |refusal| {
-            self.release_hold(table, record, cell_at, hold);
+            self.let_go_unless_held(&refusal, place, hold);
             return Err(self.explain(refusal, place, asked));
         });
         self.note_update::<P>(t, seen);
@@ -337,8 +337,8 @@ impl<H: Host> Context<H> {
         let place = Place { table, record, at: cell_at };
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
+        let mut hold = self.hold_before(place);
         let image = self.writes.make_room(cell_words as usize);
-        let mut hold = Hold::default();
         let mut copy = CopyImage {
             record,
             at: at - in_cell,
@@ -353,7 +353,7 @@ impl<H: Host> Context<H> {
         }
         self.shared.host.work(Work::Operation);
         let seen = ask!(asker!(), place, hold, |me| P::update(me, view, hold, &mut copy), |refusal| {
-            self.release_hold(table, record, cell_at, hold);
+            self.let_go_unless_held(&refusal, place, hold);
             return Err(self.explain(refusal, place, group_bits(first, sizes)));
         });
         self.note_update::<P>(t, seen);
@@ -515,8 +515,8 @@ impl<H: Host> Context<H> {
             self.writes.entry_mut(index).asked |= asked;
             return Ok(index);
         }
-        let mut hold = Hold::default();
         let place = Place { table, record, at: at as u32 };
+        let mut hold = self.hold_before(place);
         if !late {
             // SAFETY: pinned, and the offset is of this table's layout.
             let view = unsafe { record.cell(at, t.aux_words) };
@@ -527,7 +527,7 @@ impl<H: Host> Context<H> {
                 hold,
                 |me| P::write(me, view, hold),
                 |refusal| {
-                    self.release_hold(table, record, at as u32, hold);
+                    self.let_go_unless_held(&refusal, place, hold);
                     return Err(self.explain(refusal, place, asked));
                 }
             ));

@@ -102,6 +102,21 @@ impl<H: Host> Context<H> {
         Ok(time)
     }
 
+    /// Commits an attempt that has been sealed, and validated at this time, by whoever had a say in it.
+    pub(crate) fn install_at(&mut self, time: Timestamp) {
+        if !self.writes.is_empty() {
+            if self.shared.has_ages() {
+                // (Nobody wounds here, so it has not been wounded.)
+                let _ = self.shared.slots.get(self.slot).try_commit(self.txn.sequence());
+            }
+            self.hand_on(time);
+            self.install(time);
+        }
+        self.floor = time;
+        self.end();
+        self.statistics.commits += 1;
+    }
+
     /// Where transactions take place when they begin, that time; in snapshot order a later one, of its own, for who
     /// replaces what was read later than it began.
     #[cold]
@@ -133,7 +148,7 @@ impl<H: Host> Context<H> {
     /// Locks every cell that will be written; gives the earliest time at which all of them may have a
     /// new version, if nothing else is in the way.
     #[inline(always)]
-    fn seal(&mut self) -> Result<Timestamp, Abort> {
+    pub(crate) fn seal(&mut self) -> Result<Timestamp, Abort> {
         let mut bound = self.floor.max(self.read_bound);
         let mut from = 0;
         while from < self.writes.len() {
@@ -233,7 +248,7 @@ impl<H: Host> Context<H> {
     }
 
     #[inline(always)]
-    fn validate(&mut self, time: Timestamp) -> Result<(), Abort> {
+    pub(crate) fn validate(&mut self, time: Timestamp) -> Result<(), Abort> {
         self.validate_reads(time)?;
         if self.nodes.is_empty() { Ok(()) } else { self.validate_nodes(time) }
     }

@@ -98,6 +98,8 @@ pub(crate) struct Context<H: Host> {
     pub floor: Timestamp,
     /// Buffers for rows that are too large for the stack.
     pub rows: Vec<Vec<u64>>,
+    /// What it has got hold of in an operation that was [deferred](Host::DEFERS), and will be asked for again.
+    pub kept_hold: Option<(Place, Hold)>,
     /// A value that commit-time updates are applied to.
     pub value: Vec<u8>,
     pub limbo: Limbo,
@@ -141,6 +143,7 @@ impl<H: Host> Context<H> {
             read_bound: Timestamp::ZERO,
             floor: Timestamp::ZERO,
             rows: Vec::new(),
+            kept_hold: None,
             value: Vec::new(),
             limbo: Limbo::new(),
             finger: Finger::default(),
@@ -312,6 +315,12 @@ impl<H: Host> Context<H> {
         if conflict.what == What::Reclaimed && kind == AbortKind::Conflict && !self.failed {
             return Stop::LookAgain;
         }
+        if H::DEFERS && kind == AbortKind::Held {
+            // SAFETY: as below.
+            let key = unsafe { place.record.key() };
+            let cause = Cause::of(conflict, &self.shared.slots);
+            return Stop::Abort(Abort::held(cause, &place.table.get().info, key, place.cell()));
+        }
         let (place, groups, other) = match conflict.what {
             // Not where it asked for something: where it held what another wanted.
             What::Wounded { .. } => self.wounded_over().unwrap_or((place, groups, Other::Used)),
@@ -355,6 +364,15 @@ impl<H: Host> Context<H> {
             cause: Some(Cause::of(conflict, &self.shared.slots)),
             attempts: 1,
         })
+    }
+
+    /// Counts a conflict that has been explained already.
+    #[cold]
+    pub(crate) fn count_conflict(&mut self, abort: &Abort) {
+        self.conflicted = true;
+        let Inner { table: Some(info), key, cell, .. } = abort.inner() else { return };
+        let (cell, key) = (cell.unwrap_or(0), key.as_deref().unwrap_or_default());
+        self.shared.conflicts.count(self.slot, info, cell, abort.rule(), key);
     }
 
     #[inline(always)]
@@ -421,6 +439,7 @@ impl<H: Host> Context<H> {
             let entry = *self.writes.entry(index);
             self.release_hold(entry.table, entry.record, entry.at, entry.hold());
         }
+        self.drop_kept_hold();
         self.end();
     }
 
@@ -434,6 +453,39 @@ impl<H: Host> Context<H> {
         let cell = unsafe { record.cell(at as usize, t.aux_words) };
         let me = self.asker().me(Place { table, record, at });
         with_protocol!(t.protocol, P => P::release(me, cell, hold));
+    }
+
+    /// What the transaction holds of a cell that it has no entry for: nothing, but if this very operation was deferred.
+    #[inline(always)]
+    pub(crate) fn hold_before(&mut self, place: Place) -> Hold {
+        if !H::DEFERS {
+            return Hold::default();
+        }
+        if let Some((_, hold)) = self.kept_hold.take_if(|(kept, _)| kept.name() == place.name()) {
+            return hold;
+        }
+        self.drop_kept_hold();
+        Hold::default()
+    }
+
+    /// Lets go of what an operation got hold of that was deferred, and was not asked for again.
+    #[inline(always)]
+    pub(crate) fn drop_kept_hold(&mut self) {
+        if H::DEFERS
+            && let Some((place, hold)) = self.kept_hold.take()
+        {
+            self.release_hold(place.table, place.record, place.at, hold);
+        }
+    }
+
+    /// A rule did not grant a cell: lets go of what is held of it, but if the operation is only deferred.
+    #[cold]
+    pub(crate) fn let_go_unless_held(&mut self, refusal: &Refusal, place: Place, hold: Hold) {
+        if H::DEFERS && refusal.kind == AbortKind::Held {
+            self.kept_hold = Some((place, hold));
+        } else {
+            self.release_hold(place.table, place.record, place.at, hold);
+        }
     }
 
     /// The value of a row that was just read. No other row is looked at any more.
@@ -623,6 +675,17 @@ impl<'a, H: Host> Asker<'a, H> {
     ) -> Result<T, Refusal> {
         let me = self.me(place);
         let refused = |conflict| Refusal { conflict, kind: AbortKind::Conflict };
+        if H::DEFERS {
+            return match first {
+                Step::Ready(granted) => Ok(granted),
+                Step::Busy(conflict) | Step::Wait(_, conflict) if conflict.what.holder().is_some() => {
+                    Err(Refusal { conflict, kind: AbortKind::Held })
+                }
+                Step::Busy(conflict) | Step::Wait(_, conflict) | Step::Abort(conflict) => {
+                    Err(refused(conflict))
+                }
+            };
+        }
         let slot = self.shared.slots.get(self.txn.slot());
         let mut step = first;
         let mut turn = 0;

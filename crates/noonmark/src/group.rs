@@ -469,7 +469,7 @@ impl<'a> RowReader<'a> {
     }
 
     #[inline(always)]
-    fn bytes(&self, index: usize) -> &[u8] {
+    pub(crate) fn bytes(&self, index: usize) -> &[u8] {
         let at = words_of(&self.sizes[..index]);
         match self.sizes[index] {
             Size::Fixed(bytes) if bytes <= INLINE_BYTES_MAX => {

@@ -118,6 +118,7 @@
 
 mod abort;
 mod begin_times;
+pub mod branch;
 mod cells;
 mod commit;
 mod conflicts;
@@ -161,7 +162,7 @@ pub use database::{
 pub use group::{Field, GROUPS_MAX, Group, HasGroup, Row, RowReader, RowWriter, Size};
 pub use key::{AsKey, KEY_BYTES_MAX, Key, KeyBytes};
 pub use many::{FoundRows, FoundSlice, KnownKeys};
-pub use noonmark_core::{Host, Threads, Timestamp, TxnId};
+pub use noonmark_core::{Age, Host, SlotId, Threads, Timestamp, TxnId};
 #[cfg(feature = "planted-bugs")]
 #[doc(hidden)]
 pub use planted::Bug;

@@ -375,32 +375,47 @@ impl<H: Host> Context<H> {
         row: &R,
         replace: bool,
     ) -> Result<bool, Abort> {
+        self.insert_encoded(table, key, R::SIZES, replace, |writer| row.encode_row(writer))
+    }
+
+    /// The same of a row that `encode` writes, all groups of it, which have these sizes.
+    #[inline(always)]
+    pub(crate) fn insert_encoded(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        sizes: &[Size],
+        replace: bool,
+        encode: impl Fn(&mut EntryWriter<'_>),
+    ) -> Result<bool, Abort> {
         let operation =
-            |context: &mut Self| look_until_found(|| context.try_insert(table, key, row, replace));
-        let groups = 0..R::SIZES.len();
+            |context: &mut Self| look_until_found(|| context.try_insert(table, key, sizes, replace, &encode));
+        let groups = 0..sizes.len();
         match replace {
             true => self.keeping_secondaries(table, key, groups, operation),
             false => self.adding_secondaries(table, key, groups, operation),
         }
     }
 
-    fn try_insert<R: Row>(
+    #[inline(always)]
+    fn try_insert(
         &mut self,
         table: TableRef,
         key: &[u8],
-        row: &R,
+        sizes: &[Size],
         replace: bool,
+        encode: &impl Fn(&mut EntryWriter<'_>),
     ) -> Result<bool, Stop> {
         let Room { record, is_new, seen_absent } = self.find_or_create(table, key)?;
         let layout = self.layout_of(table, record);
         let mut entries = [0; GROUPS_MAX];
         if replace {
-            if seen_absent && self.is_present(table, record, 0, R::SIZES)? {
+            if seen_absent && self.is_present(table, record, 0, sizes)? {
                 return Err(self.vanished(table, record, layout.cells()[0] as u32));
             }
             for (cell, entry) in entries.iter_mut().enumerate().take(layout.cells().len()) {
                 let unread = Unread { must_exist: false, late: false };
-                let asked = asked_of(layout, cell, &(0..R::SIZES.len()));
+                let asked = asked_of(layout, cell, &(0..sizes.len()));
                 *entry = self.write_entry(table, record, layout, cell, asked, unread)? as u32;
             }
         } else if self.is_present_for_update(table, record, layout, is_new, &mut entries)? {
@@ -413,9 +428,9 @@ impl<H: Host> Context<H> {
         for &index in &entries[..layout.cells().len()] {
             self.writes.entry_mut(index as usize).effect = Effect::Insert;
         }
-        let groups = 0..R::SIZES.len();
+        let groups = 0..sizes.len();
         let mut writer = EntryWriter { writes: &mut self.writes, layout, entries, groups, too_long: false };
-        row.encode_row(&mut writer);
+        encode(&mut writer);
         if writer.too_long {
             return Err(Stop::Abort(self.too_long(table, key)));
         }
@@ -605,6 +620,14 @@ pub(crate) struct EntryWriter<'a> {
 impl RowWriter for EntryWriter<'_> {
     #[inline(always)]
     fn group<G: Group>(&mut self, index: usize, value: &G) {
+        self.put(index, G::SIZE, value.encoded_bytes(), |out| value.encode(out));
+    }
+}
+
+impl EntryWriter<'_> {
+    /// Group number `index` of those that are written: a value of this size, in so many bytes, which `encode` writes.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, index: usize, size: Size, bytes: usize, encode: impl FnOnce(&mut [u8])) {
         let group = self.groups.start + index;
         // (A row that hands over other groups than it says is not to be trusted with where they lie.)
         if group >= self.groups.end {
@@ -615,10 +638,7 @@ impl RowWriter for EntryWriter<'_> {
         let entry = self.entries[layout.cell as usize % GROUPS_MAX] as usize;
         // What was only to be validated is written after all.
         self.writes.will_change(entry);
-        let is_set = G::SIZE == layout.size && {
-            let bytes = value.encoded_bytes();
-            self.writes.set_value(entry, group, layout, G::SIZE, bytes, |out| value.encode(out))
-        };
+        let is_set = size == layout.size && self.writes.set_value(entry, group, layout, size, bytes, encode);
         self.too_long |= !is_set;
     }
 }

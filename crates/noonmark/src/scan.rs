@@ -8,7 +8,7 @@
 
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, Stop};
-use crate::group::{Row, RowReader};
+use crate::group::{Row, RowReader, Size};
 use crate::key::{Key, KeyBytes};
 use crate::lines;
 use crate::many::prefetch_groups;
@@ -25,36 +25,65 @@ const AHEAD: usize = 4;
 
 /// How a scan goes through its range.
 #[derive(Clone, Copy)]
-struct Shape {
-    reverse: bool,
-    limit: usize,
+pub(crate) struct Shape {
+    pub reverse: bool,
+    pub limit: usize,
 }
 
-type Bounds = (Bound<KeyBytes>, Bound<KeyBytes>);
+pub(crate) type Bounds = (Bound<KeyBytes>, Bound<KeyBytes>);
+
+/// The sizes of what a scan reads. A type, so that what copies the groups can be compiled for those of a row.
+pub(crate) trait Sizes: Copy {
+    fn get(self) -> &'static [Size];
+}
+
+/// Those of a row.
+struct SizesOf<R>(PhantomData<fn() -> R>);
+
+impl<R> Clone for SizesOf<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for SizesOf<R> {}
+
+impl<R: Row> Sizes for SizesOf<R> {
+    #[inline(always)]
+    fn get(self) -> &'static [Size] {
+        R::SIZES
+    }
+}
+
+impl Sizes for &'static [Size] {
+    fn get(self) -> &'static [Size] {
+        self
+    }
+}
 
 impl<H: Host> Context<H> {
-    /// Gives each row of a range to `visit`, with its key and the groups of an `R`, from `first` on,
+    /// Gives each row of a range to `visit`, with its key and groups of these sizes, from `first` on,
     /// until it breaks.
     #[inline(always)]
-    fn scan<R: Row>(
+    pub(crate) fn scan<S: Sizes>(
         &mut self,
         table: TableRef,
         bounds: &Bounds,
-        first: usize,
+        (first, sizes): (usize, S),
         shape: Shape,
         visit: impl FnMut(&[u8], &RowReader<'_>) -> ControlFlow<()>,
     ) -> Result<(), Abort> {
-        self.with_row(R::SIZES, |context, row| {
-            context.scan_with::<R>(table, bounds, first, shape, row, visit)
+        self.with_row(sizes.get(), |context, row| {
+            context.scan_with(table, bounds, (first, sizes), shape, row, visit)
         })
     }
 
     #[inline(always)]
-    fn scan_with<R: Row>(
+    fn scan_with<S: Sizes>(
         &mut self,
         table: TableRef,
         bounds: &Bounds,
-        first: usize,
+        (first, sizes): (usize, S),
         shape: Shape,
         row: &mut [u64],
         mut visit: impl FnMut(&[u8], &RowReader<'_>) -> ControlFlow<()>,
@@ -70,8 +99,7 @@ impl<H: Host> Context<H> {
         let lower = bounds.0.as_ref().map(KeyBytes::as_slice);
         let upper = bounds.1.as_ref().map(KeyBytes::as_slice);
         index.scan(lower, upper, shape.reverse, |node, records| {
-            // Named here, and not outside: so they are known when what copies the groups is compiled.
-            let sizes = R::SIZES;
+            let sizes = sizes.get();
             let near: &[u8] = match (records.first(), lower) {
                 // SAFETY: pinned, and the record was found just now.
                 (Some(first), _) => unsafe { first.key() },
@@ -167,8 +195,8 @@ impl<'x, 's, H: Host, T: Target> Scan<'x, 's, H, T> {
         let context = self.tx.context();
         context.check(self.target.core())?;
         let table = TableRef::new(self.target.core());
-        let first = self.target.groups().start;
-        context.scan::<T::Value>(table, &self.bounds, first, self.shape, |key, row| {
+        let groups = (self.target.groups().start, SizesOf::<T::Value>(PhantomData));
+        context.scan(table, &self.bounds, groups, self.shape, |key, row| {
             match T::Key::read(key) {
                 Some(key) => visit(key, T::Value::decode_row(row)),
                 // Keys are only ever written by this type, so this cannot be.
@@ -260,7 +288,7 @@ impl<'x, 's, H: Host, S: Key, K: Key> SecondaryScan<'x, 's, H, S, K> {
         if is_empty(&self.bounds) {
             return Ok(());
         }
-        context.scan::<()>(table, &self.bounds, 0, self.shape, |entry, _| {
+        context.scan(table, &self.bounds, (0, SizesOf::<()>(PhantomData)), self.shape, |entry, _| {
             match <(S, K)>::read(entry) {
                 Some((secondary, primary)) => visit(secondary, primary),
                 // Entries are only ever written as such pairs, so this cannot be.

@@ -29,6 +29,10 @@ impl<H: Host> Session<H> {
         Session { context, passing: false }
     }
 
+    pub(crate) fn into_context(self) -> Context<H> {
+        self.context
+    }
+
     pub(crate) fn passing(context: Context<H>) -> Self {
         Session { context, passing: true }
     }

@@ -55,6 +55,10 @@ impl<K: Key, R: Row> Table<K, R> {
         Table { core, types: PhantomData }
     }
 
+    pub(crate) fn core_arc(&self) -> Arc<TableCore> {
+        self.core.clone()
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.core.info.name

@@ -240,7 +240,8 @@ impl CopyValue for () {
 pub(crate) struct Seen {
     /// The version: never a locked word.
     pub word: Word,
-    /// The version holds until the later of its own time and this one.
+    /// The version holds until the later of its own time and this one; for ever, as far as this transaction is concerned, if
+    /// it has locked it.
     pub until: Timestamp,
 }
 
@@ -294,6 +295,17 @@ pub(crate) enum What {
     Regrouped,
     /// The record has left its index, or been given other cells: look the key up again. Never shown while executing.
     Reclaimed,
+}
+
+impl What {
+    /// The slot of the transaction that holds what was asked for, and will let go of it.
+    pub(crate) fn holder(self) -> Option<SlotId> {
+        match self {
+            What::Locked { by } => Some(by.slot()),
+            What::ReadLocked { by } => Some(by),
+            _ => None,
+        }
+    }
 }
 
 impl Conflict {

@@ -181,7 +181,7 @@ impl<T> From<Conflicted> for Step<T, Conflict> {
 /// What is locked cannot change: the version now is the version at commit.
 fn stable(word: Word, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
     copy.copy();
-    Step::Ready(Seen::at(word))
+    Step::Ready(Seen { word, until: Timestamp::MAX })
 }
 
 impl<V: Variant> Rules for TwoPhase<V> {

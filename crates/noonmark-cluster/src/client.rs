@@ -1,0 +1,618 @@
+//! Transactions as clients write them: async closures over typed tables.
+//!
+//! ```text
+//! client.transact(async |tx| {
+//!     let from = tx.need(&accounts, &alice).await?;
+//!     tx.update(&accounts, &alice, |account| account.balance -= 5).await?;
+//!     tx.update(&accounts, &bob, |account| account.balance += 5).await
+//! })
+//! ```
+//!
+//! A [`Client`] drives a [`Coordinator`] over a [`Link`]: it sends what the coordinator asks for, and gives it what comes, until that
+//! tells what became of the operation. What a transaction writes after it has read it stays here until the next message to its
+//! server, and goes along with that.
+//!
+//! What it does not do: run two operations of one transaction at the same time, unless they are asked for together
+//! ([`Transaction::get_many`]).
+
+use crate::coordinator::{Coordinator, Event, Outgoing};
+use crate::message::{Answer, ClientId, Operation, Outcome, Refusal};
+use crate::partition::{PartitionMap, ServerId, TableId};
+use noonmark::branch::Values;
+use noonmark::{AbortKind, Age, AsKey, Key, KeyBytes, Row, SlotId, Timestamp};
+use std::marker::PhantomData;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a client's messages go.
+pub trait Link {
+    /// Sends. Whether it arrives is another matter.
+    fn send(&mut self, outgoing: Outgoing);
+
+    /// The next answer, if one comes before it is `until_ns`, of this link's time.
+    fn receive(&mut self, until_ns: Option<u64>) -> impl Future<Output = Received>;
+
+    /// The time, in nanoseconds since whatever all links of a cluster count from.
+    fn now_ns(&self) -> u64;
+
+    /// A random number.
+    fn random(&mut self) -> u64;
+}
+
+/// What has come over a link.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Received {
+    /// An answer.
+    Answer(Answer),
+    /// None, until the time that was given.
+    Nothing,
+    /// None, nor will any.
+    Closed,
+}
+
+/// A table of a cluster: a handle.
+#[derive(Debug)]
+pub struct Table<K, R> {
+    id: TableId,
+    groups: Range<usize>,
+    types: PhantomData<fn() -> (K, R)>,
+}
+
+impl<K, R> Clone for Table<K, R> {
+    fn clone(&self) -> Self {
+        Table { id: self.id, groups: self.groups.clone(), types: PhantomData }
+    }
+}
+
+impl<K: Key, R: Row> Table<K, R> {
+    /// The table of this number, which was made with these types at every server.
+    pub fn new(id: TableId) -> Self {
+        Table { id, groups: 0..R::SIZES.len(), types: PhantomData }
+    }
+
+    /// One of its column groups.
+    pub fn group<const N: usize>(&self) -> Table<K, R::Group>
+    where
+        R: noonmark::HasGroup<N>,
+    {
+        Table { id: self.id, groups: self.groups.start + N..self.groups.start + N + 1, types: PhantomData }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+}
+
+/// Why a transaction, or an operation of one, failed. Nothing of it was applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterAbort {
+    /// A server ended it.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The row that was to be read or changed is not there.
+    #[error("there is no such row ({0}); nothing was applied")]
+    Missing(String),
+    /// What came of an operation is not what was asked for: the tables of the cluster are not of the types that the client takes
+    /// them to be.
+    #[error("a row is not of the type that its table was opened with; nothing was applied")]
+    Types,
+    /// The transaction went on after one of its operations had failed.
+    #[error("the transaction went on after one of its operations had failed; nothing was applied")]
+    Continued,
+    /// There is no way to the servers any more. Whether a transaction that was about to commit has, is not known.
+    #[error("the link to the servers is closed; if the transaction was committing, its outcome is not known")]
+    Closed,
+    /// All attempts that the policy allows have met conflicts; the last one is told.
+    #[error("{0}; no attempts are left ({1} were made)")]
+    Attempts(Refusal, u32),
+}
+
+impl ClusterAbort {
+    /// Whether the same transaction may succeed if it is tried again as it is.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            ClusterAbort::Refused(refusal) => {
+                matches!(refusal.kind, AbortKind::Conflict | AbortKind::TooManySessions | AbortKind::Deadline)
+            }
+            ClusterAbort::Attempts(..) => true,
+            _ => false,
+        }
+    }
+
+    /// The rule that refused; empty if it was no conflict.
+    pub fn rule(&self) -> &str {
+        match self {
+            ClusterAbort::Refused(refusal) | ClusterAbort::Attempts(refusal, _) => &refusal.rule,
+            _ => "",
+        }
+    }
+}
+
+/// How often a transaction is tried.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// So many attempts at most; no limit if none.
+    pub attempts_max: Option<u32>,
+    /// After a conflict the client waits for a random time below this.
+    pub backoff_max: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy { attempts_max: None, backoff_max: Duration::from_micros(500) }
+    }
+}
+
+/// What a client has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Transactions that committed.
+    pub commits: u64,
+    /// Attempts that ended in a conflict.
+    pub aborts: u64,
+    /// Transactions that ended in an error of their own.
+    pub rollbacks: u64,
+    /// Messages sent, those that were sent again included.
+    pub messages: u64,
+}
+
+/// Runs transactions, one after another.
+pub struct Client<L> {
+    coordinator: Coordinator,
+    map: Arc<PartitionMap>,
+    link: L,
+    policy: Policy,
+    counts: Counts,
+}
+
+impl<L: Link> Client<L> {
+    /// A client that has run nothing yet.
+    pub fn new(id: ClientId, map: Arc<PartitionMap>, link: L) -> Self {
+        Client {
+            coordinator: Coordinator::new(id),
+            map,
+            link,
+            policy: Policy::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The same; how its transactions are tried.
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Client { policy, ..self }
+    }
+
+    /// The same; after how long a message is sent again that has not been answered.
+    pub fn with_resend_after(self, resend_after_ns: u64) -> Self {
+        Client { coordinator: self.coordinator.with_resend_after(resend_after_ns), ..self }
+    }
+
+    /// From here on, its transactions are tried like this.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Its way to the servers.
+    pub fn link(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    /// Runs a transaction until it commits, again after each conflict. The closure's errors end it, and undo it.
+    ///
+    /// In an attempt that will not commit the closure may see values that no committed state had together, as on one
+    /// engine.
+    ///
+    /// # Errors
+    /// What the closure answers; or a [`ClusterAbort`] that no retry mends, or once the policy allows no more attempts.
+    pub async fn transact<T, E: From<ClusterAbort>>(
+        &mut self,
+        mut body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let client = self.coordinator.client();
+        let number = usize::from(client.server.number()) * 64 + usize::from(client.worker);
+        // Two of one age both take the other for no younger one, and neither waits.
+        let slot = SlotId::new(number % SlotId::LIMIT).unwrap_or(SlotId::NOBODY);
+        let age = Age::new(self.link.now_ns(), slot);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let mut tx = self.begin(age);
+            let answer = body(&mut tx).await;
+            let failed = tx.failed.take();
+            let error = match (answer, failed) {
+                (Ok(value), None) => match self.finish(Coordinator::commit).await {
+                    Ok(_) => {
+                        self.counts.commits += 1;
+                        return Ok(value);
+                    }
+                    Err(abort) => abort,
+                },
+                // What went wrong first is what counts, if it was a conflict.
+                (_, Some(abort)) if abort.is_retryable() => abort,
+                (Ok(_), Some(abort)) => abort,
+                (Err(error), _) => {
+                    // It may rest on what was read: so it is told only if that could have been committed.
+                    match self.finish(Coordinator::rehearse).await {
+                        Ok(_) => {
+                            self.counts.rollbacks += 1;
+                            return Err(error);
+                        }
+                        Err(abort) => abort,
+                    }
+                }
+            };
+            self.abort();
+            if !error.is_retryable() {
+                return Err(error.into());
+            }
+            self.counts.aborts += 1;
+            if self.policy.attempts_max.is_some_and(|max| attempts >= max) {
+                return Err(match error {
+                    ClusterAbort::Refused(refusal) => ClusterAbort::Attempts(refusal, attempts),
+                    error => error,
+                }
+                .into());
+            }
+            self.back_off().await;
+        }
+    }
+
+    fn begin(&mut self, age: Age) -> Transaction<'_, L> {
+        let mut out = Vec::new();
+        self.coordinator.begin(self.link.now_ns(), age, &mut out);
+        self.send(out);
+        Transaction { client: self, failed: None }
+    }
+
+    async fn back_off(&mut self) {
+        let longest_ns = u64::try_from(self.policy.backoff_max.as_nanos()).unwrap_or(u64::MAX);
+        if longest_ns > 0 {
+            let until_ns = self.link.now_ns().saturating_add(self.link.random() % longest_ns);
+            while self.link.now_ns() < until_ns {
+                let received = self.link.receive(Some(until_ns)).await;
+                if received == Received::Closed {
+                    return;
+                }
+                self.take(received);
+            }
+        }
+    }
+
+    /// Sees to it that every server knows how this client's transactions have ended.
+    pub async fn settle(&mut self) {
+        self.abort();
+        while self.coordinator.has_endings() && self.step().await != Err(ClusterAbort::Closed) {}
+    }
+
+    fn send(&mut self, out: Vec<Outgoing>) {
+        self.counts.messages += out.len() as u64;
+        out.into_iter().for_each(|outgoing| self.link.send(outgoing));
+    }
+
+    fn abort(&mut self) {
+        let mut out = Vec::new();
+        self.coordinator.abort(self.link.now_ns(), &mut out);
+        self.send(out);
+    }
+
+    /// Gives the coordinator what has come, or the time.
+    fn take(&mut self, received: Received) -> Option<Event> {
+        let (now_ns, mut out) = (self.link.now_ns(), Vec::new());
+        let event = match received {
+            Received::Answer(answer) => self.coordinator.receive(now_ns, answer, &mut out),
+            Received::Nothing | Received::Closed => None,
+        };
+        if self.coordinator.wants_time_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.coordinator.tick(now_ns, &mut out);
+        }
+        self.send(out);
+        event
+    }
+
+    /// Waits for the next answer, or until something must be sent again.
+    async fn step(&mut self) -> Result<Option<Event>, ClusterAbort> {
+        let until_ns = self.coordinator.wants_time_at_ns();
+        match self.link.receive(until_ns).await {
+            Received::Closed => Err(ClusterAbort::Closed),
+            received => Ok(self.take(received)),
+        }
+    }
+
+    async fn wait(&mut self, mut event: Option<Event>) -> Result<Event, ClusterAbort> {
+        loop {
+            match event {
+                Some(event) => return Ok(event),
+                None => event = self.step().await?,
+            }
+        }
+    }
+
+    /// Commits, or rehearses it.
+    async fn finish(
+        &mut self,
+        finish: fn(&mut Coordinator, u64, &mut Vec<Outgoing>) -> Option<Event>,
+    ) -> Result<Timestamp, ClusterAbort> {
+        let mut out = Vec::new();
+        let event = finish(&mut self.coordinator, self.link.now_ns(), &mut out);
+        self.send(out);
+        match self.wait(event).await? {
+            Event::Committed(at) => Ok(at),
+            Event::Aborted(refusal) => Err(ClusterAbort::Refused(refusal)),
+            Event::Operated(_) => Err(ClusterAbort::Continued),
+        }
+    }
+}
+
+impl<L> std::fmt::Debug for Client<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("id", &self.coordinator.client())
+            .field("counts", &self.counts)
+            .finish()
+    }
+}
+
+/// A transaction that runs. See the [module](self).
+pub struct Transaction<'c, L> {
+    client: &'c mut Client<L>,
+    /// The first thing that went wrong: the attempt has ended with it.
+    failed: Option<ClusterAbort>,
+}
+
+impl<L: Link> Transaction<'_, L> {
+    /// Has operations done, each at a server, all at the same time.
+    async fn run(&mut self, operations: Vec<(ServerId, Operation)>) -> Result<Vec<Outcome>, ClusterAbort> {
+        if self.failed.is_some() {
+            return Err(ClusterAbort::Continued);
+        }
+        if operations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (client, mut out) = (&mut *self.client, Vec::new());
+        client.coordinator.operate(client.link.now_ns(), operations, &mut out);
+        client.send(out);
+        match client.wait(None).await {
+            Ok(Event::Operated(outcomes)) => Ok(outcomes),
+            Ok(Event::Aborted(refusal)) => Err(self.fail(ClusterAbort::Refused(refusal))),
+            Ok(Event::Committed(_)) => Err(self.fail(ClusterAbort::Continued)),
+            Err(abort) => Err(self.fail(abort)),
+        }
+    }
+
+    fn fail(&mut self, abort: ClusterAbort) -> ClusterAbort {
+        self.failed = Some(abort.clone());
+        abort
+    }
+
+    fn home(&self) -> ServerId {
+        self.client.coordinator.client().server
+    }
+
+    /// Reads a row, or a column group of it. `None`: there is none.
+    ///
+    /// # Errors
+    /// A [`ClusterAbort`], which ends the transaction: return it.
+    pub async fn get<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+    ) -> Result<Option<R>, ClusterAbort> {
+        let key = KeyBytes::of(&key);
+        let server = self.client.map.reader(table.id, key.as_slice(), self.home());
+        let read = read(table, key.as_slice(), false);
+        let outcomes = self.run(vec![(server, read)]).await?;
+        self.one_row(outcomes)
+    }
+
+    /// Reads a row that must be there.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; [`ClusterAbort::Missing`] if it is not.
+    pub async fn need<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+    ) -> Result<R, ClusterAbort> {
+        let shown = KeyBytes::of(&key);
+        match self.get(table, key).await? {
+            Some(row) => Ok(row),
+            None => Err(missing::<K>(shown.as_slice())),
+        }
+    }
+
+    /// Reads rows whose keys are known together: with one message to each of their servers. In the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn get_many<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        keys: &[K],
+    ) -> Result<Vec<Option<R>>, ClusterAbort> {
+        let home = self.home();
+        let operations = keys.iter().map(|key| {
+            let key = KeyBytes::of(key);
+            let server = self.client.map.reader(table.id, key.as_slice(), home);
+            (server, read(table, key.as_slice(), false))
+        });
+        let operations = operations.collect();
+        let outcomes = self.run(operations).await?;
+        outcomes.into_iter().map(|outcome| self.one_row(vec![outcome])).collect()
+    }
+
+    /// Reads, changes and writes a row that must be there, or a column group of it.
+    ///
+    /// # Errors
+    /// As [`Transaction::need`].
+    pub async fn update<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+        change: impl FnOnce(&mut R),
+    ) -> Result<(), ClusterAbort> {
+        let key = KeyBytes::of(&key);
+        let servers = self.client.map.writers(table.id, key.as_slice());
+        let reads = servers.iter().map(|server| (*server, read(table, key.as_slice(), true))).collect();
+        let outcomes = self.run(reads).await?;
+        let Some(mut row) = self.one_row::<R>(outcomes)? else { return Err(missing::<K>(key.as_slice())) };
+        change(&mut row);
+        let values = Values::of(&row);
+        for server in servers {
+            self.client.coordinator.defer(server, write(table, key.as_slice(), values.clone()));
+        }
+        Ok(())
+    }
+
+    /// Gives a row, or a column group of it, a new value without reading it. False: there is no such row.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn write<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+        row: R,
+    ) -> Result<bool, ClusterAbort> {
+        let key = KeyBytes::of(&key);
+        self.change(table.id, key.as_slice(), write(table, key.as_slice(), Values::of(&row))).await
+    }
+
+    /// Puts a row in. False: there is one already.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn insert<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+        row: R,
+    ) -> Result<bool, ClusterAbort> {
+        self.put_in(table, key, row, false).await
+    }
+
+    /// Puts a row in, in place of one that is there.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn upsert<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+        row: R,
+    ) -> Result<(), ClusterAbort> {
+        self.put_in(table, key, row, true).await.map(|_| ())
+    }
+
+    async fn put_in<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+        row: R,
+        replace: bool,
+    ) -> Result<bool, ClusterAbort> {
+        let key = KeyBytes::of(&key);
+        let insert = Operation::Insert {
+            table: table.id,
+            key: key.as_slice().to_vec(),
+            values: Values::of(&row),
+            replace,
+        };
+        self.change(table.id, key.as_slice(), insert).await
+    }
+
+    /// Takes a row away. False: there is none.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn delete<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+    ) -> Result<bool, ClusterAbort> {
+        let key = KeyBytes::of(&key);
+        let delete = Operation::Delete { table: table.id, key: key.as_slice().to_vec() };
+        self.change(table.id, key.as_slice(), delete).await
+    }
+
+    /// Has something done at all servers that have the row.
+    async fn change(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        operation: Operation,
+    ) -> Result<bool, ClusterAbort> {
+        let servers = self.client.map.writers(table, key);
+        let operations = servers.into_iter().map(|server| (server, operation.clone())).collect();
+        let outcomes = self.run(operations).await?;
+        match outcomes.first() {
+            Some(Outcome::Done(done)) => Ok(*done),
+            _ => Err(self.fail(ClusterAbort::Types)),
+        }
+    }
+
+    /// The rows whose keys are in a range, at most so many, in the order of the keys or in reverse.
+    ///
+    /// A range that lies on several servers is asked of all of them at the same time, and each answers up to the limit.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn range<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        keys: impl RangeBounds<K>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(K, R)>, ClusterAbort> {
+        fn bytes<K: Key>(bound: Bound<&K>) -> Bound<Vec<u8>> {
+            bound.map(|key| KeyBytes::of(key).as_slice().to_vec())
+        }
+        let (lower, upper) = (bytes(keys.start_bound()), bytes(keys.end_bound()));
+        let bounds = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
+        let servers = self.client.map.covering(table.id, bounds, self.home());
+        let scans = servers.into_iter().map(|server| {
+            let (lower, upper, groups) = (lower.clone(), upper.clone(), table.groups.clone());
+            (server, Operation::Scan { table: table.id, lower, upper, groups, reverse, limit })
+        });
+        let outcomes = self.run(scans.collect()).await?;
+        let mut rows = Vec::new();
+        for outcome in outcomes {
+            let Outcome::Rows(some) = outcome else { return Err(self.fail(ClusterAbort::Types)) };
+            rows.extend(some);
+        }
+        rows.sort_by(|(one, _), (other, _)| if reverse { other.cmp(one) } else { one.cmp(other) });
+        rows.truncate(limit);
+        let typed = rows.iter().map(|(key, values)| Some((K::read(key)?, values.decode()?)));
+        typed.collect::<Option<Vec<_>>>().ok_or_else(|| self.fail(ClusterAbort::Types))
+    }
+
+    fn one_row<R: Row>(&mut self, outcomes: Vec<Outcome>) -> Result<Option<R>, ClusterAbort> {
+        match outcomes.into_iter().next() {
+            Some(Outcome::Row(None)) => Ok(None),
+            Some(Outcome::Row(Some(values))) => match values.decode() {
+                Some(row) => Ok(Some(row)),
+                None => Err(self.fail(ClusterAbort::Types)),
+            },
+            _ => Err(self.fail(ClusterAbort::Types)),
+        }
+    }
+}
+
+fn read<K, R>(table: &Table<K, R>, key: &[u8], to_write: bool) -> Operation {
+    Operation::Read { table: table.id, key: key.to_vec(), groups: table.groups.clone(), to_write }
+}
+
+fn write<K, R>(table: &Table<K, R>, key: &[u8], values: Values) -> Operation {
+    Operation::Write { table: table.id, key: key.to_vec(), groups: table.groups.clone(), values }
+}
+
+fn missing<K: Key>(key: &[u8]) -> ClusterAbort {
+    ClusterAbort::Missing(K::read(key).map_or_else(|| format!("{key:?}"), |key| format!("{key:?}")))
+}

@@ -1,0 +1,423 @@
+//! A participant: one server's rows, and the branches of the transactions that touch them.
+//!
+//! A state machine. A [request](Request) or the time goes in, answers come out. It has no clock, no randomness and no channel; it
+//! applies the engine's rules through [`Branch`], and knows none.
+//!
+//! - *One seat an attempt.* A seat holds the attempt's branch, and what was answered last. A request is carried out if its number is
+//!   greater than the last one's; the last one doubled is answered again; an older one is dropped.
+//! - *Waiting holds an answer back.* What another branch is in the way of is kept, with what has been done of it, until that branch
+//!   ends; then it goes on where it was. Nothing that a branch holds is let go of before it ends, so no other event can help. What has
+//!   been held back for longer than [`Participant::with_wait_max`] allows is refused: in a cluster somebody may wait for a message that is lost,
+//!   and where tables of several protocols meet not all wait in one direction.
+//! - *Who votes yes is prepared*: from then on only its coordinator ends it.
+//! - *A later attempt of the same client* tells that the earlier ones ask for nothing more. Those that are not prepared are rolled back:
+//!   so nobody needs to be told of the end of a transaction that has only read, and left nothing behind.
+//!
+//! What it does not do: log, or come back after a crash.
+
+use crate::message::{
+    Answer, Ask, AttemptId, ClientId, Decision, Operation, Outcome, Refusal, Reply, Request, Step,
+    StepOutcome,
+};
+use crate::partition::{ServerId, TableId};
+use noonmark::branch::{Branch, BranchHost, UntypedTable, Vote};
+use noonmark::{Abort, AbortKind, Database, TxnId};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Unless told otherwise, nothing is held back for longer.
+pub const WAIT_MAX_DEFAULT_NS: u64 = 100_000_000;
+
+/// One attempt, here.
+struct Seat {
+    /// None once it has ended.
+    branch: Option<Branch<BranchHost>>,
+    /// Only its coordinator ends it.
+    is_prepared: bool,
+    /// The number of the last request.
+    number: u32,
+    /// What was answered to it; none while it is held back.
+    answer: Option<Reply>,
+    held: Option<Held>,
+}
+
+/// A request that is held back.
+struct Held {
+    operations: Vec<Operation>,
+    step: Step,
+    /// What came of the first operations.
+    outcomes: Vec<Outcome>,
+    since_ns: u64,
+    /// What it is behind, as the database knows it.
+    behind: TxnId,
+}
+
+/// A server's rows, and what is going on there.
+pub struct Participant {
+    server: ServerId,
+    database: Database<BranchHost>,
+    tables: Vec<UntypedTable>,
+    seats: BTreeMap<AttemptId, Seat>,
+    /// The attempt that each transaction of the database is of, while it runs.
+    attempts: BTreeMap<TxnId, AttemptId>,
+    /// The greatest number of each client's attempts.
+    latest: BTreeMap<ClientId, u64>,
+    /// Branches that are free.
+    free: Vec<Branch<BranchHost>>,
+    /// Transactions of the database that have ended since somebody looked who was behind them.
+    ended: Vec<TxnId>,
+    wait_max_ns: u64,
+    now_ns: u64,
+}
+
+impl Participant {
+    /// A server whose rows are in this database.
+    pub fn new(server: ServerId, database: Database<BranchHost>) -> Self {
+        Participant {
+            server,
+            database,
+            tables: Vec::new(),
+            seats: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            free: Vec::new(),
+            ended: Vec::new(),
+            wait_max_ns: WAIT_MAX_DEFAULT_NS,
+            now_ns: 0,
+        }
+    }
+
+    /// The same; how long an answer may be held back.
+    pub fn with_wait_max(self, wait_max_ns: u64) -> Self {
+        Participant { wait_max_ns, ..self }
+    }
+
+    /// Its rows.
+    pub fn database(&self) -> &Database<BranchHost> {
+        &self.database
+    }
+
+    /// Adds a table of its database: its number in messages is how many there were before.
+    pub fn add_table(&mut self, table: UntypedTable) {
+        self.tables.push(table);
+    }
+
+    /// How many attempts have something open here: locks, or things read.
+    pub fn open(&self) -> usize {
+        self.seats.values().filter(|seat| seat.branch.is_some()).count()
+    }
+
+    /// Those of them that keep others out.
+    pub fn holding(&self) -> usize {
+        let holds = |seat: &&Seat| seat.branch.as_ref().is_some_and(|branch| branch.standing().holds_locks);
+        self.seats.values().filter(holds).count()
+    }
+
+    /// When it wants to be told the time.
+    pub fn wants_time_at_ns(&self) -> Option<u64> {
+        let since = self.seats.values().filter_map(|seat| Some(seat.held.as_ref()?.since_ns)).min()?;
+        Some(since.saturating_add(self.wait_max_ns))
+    }
+
+    /// It is this late.
+    pub fn tick(&mut self, now_ns: u64, out: &mut Vec<Answer>) {
+        self.set_time(now_ns);
+        let late: Vec<AttemptId> = self
+            .seats
+            .iter()
+            .filter(|(_, seat)| {
+                let held = seat.held.as_ref();
+                held.is_some_and(|held| held.since_ns.saturating_add(self.wait_max_ns) <= now_ns)
+            })
+            .map(|(attempt, _)| *attempt)
+            .collect();
+        for attempt in late {
+            let Some(held) = self.seats.get_mut(&attempt).and_then(|seat| seat.held.take()) else { continue };
+            let refusal = Refusal {
+                server: self.server,
+                kind: AbortKind::Conflict,
+                rule: "cluster: wait".into(),
+                words: "what it wanted was held by another for longer than anybody is kept waiting; nothing was applied, \
+                        retry is safe"
+                    .into(),
+                other: self.attempts.get(&held.behind).copied(),
+            };
+            self.end(attempt);
+            self.reply(attempt, Reply::Refused(refusal), out);
+        }
+        self.go_on(out);
+    }
+
+    /// A request has come.
+    pub fn receive(&mut self, now_ns: u64, request: Request, out: &mut Vec<Answer>) {
+        self.set_time(now_ns);
+        let Request { attempt, age, floor, number, ask } = request;
+        if !self.take_seat(attempt, number, &ask, out) {
+            return;
+        }
+        match ask {
+            Ask::End(decision) => self.decide(attempt, decision, out),
+            Ask::Work(operations, step) => {
+                if let Some(stranger) = operations.iter().find(|o| o.table().index() >= self.tables.len()) {
+                    let refusal = Refusal {
+                        server: self.server,
+                        kind: AbortKind::ForeignTable,
+                        rule: String::new(),
+                        words: format!("there is no table number {}", stranger.table().index()),
+                        other: None,
+                    };
+                    self.end(attempt);
+                    self.reply(attempt, Reply::Refused(refusal), out);
+                    return self.go_on(out);
+                }
+                let Some(seat) = self.seats.get_mut(&attempt) else { return };
+                if seat.branch.is_none() && number == 1 {
+                    // Anybody who has come in order has a branch, or has had one.
+                    match self.free.pop().map_or_else(|| Branch::new(&self.database), Ok) {
+                        Ok(mut branch) => {
+                            self.attempts.insert(branch.begin(age, floor), attempt);
+                            seat.branch = Some(branch);
+                        }
+                        Err(full) => {
+                            let refusal = self.refusal(&Abort::from(full));
+                            self.reply(attempt, Reply::Refused(refusal), out);
+                        }
+                    }
+                }
+                self.work(attempt, operations, step, Vec::new(), now_ns, out);
+            }
+        }
+        self.go_on(out);
+    }
+
+    fn set_time(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.database.host().set_now_ns(self.now_ns);
+    }
+
+    /// Whether this request is the attempt's next one. If it is the last one, doubled, it is answered again.
+    fn take_seat(&mut self, attempt: AttemptId, number: u32, ask: &Ask, out: &mut Vec<Answer>) -> bool {
+        let latest = self.latest.get(&attempt.client).copied().unwrap_or(0);
+        if attempt.sequence > latest {
+            self.latest.insert(attempt.client, attempt.sequence);
+            self.end_earlier(attempt);
+        } else if !self.seats.contains_key(&attempt) {
+            // Long over. Who asks for its end has not heard that it has come; anything else was late on its way.
+            if let Ask::End(_) = ask {
+                out.push(Answer { attempt, from: self.server, number, reply: Reply::Ended });
+            }
+            return false;
+        }
+        let seat = self.seats.entry(attempt).or_insert(Seat {
+            branch: None,
+            is_prepared: false,
+            number: 0,
+            answer: None,
+            held: None,
+        });
+        if number == seat.number
+            && let Some(reply) = seat.answer.clone()
+        {
+            out.push(Answer { attempt, from: self.server, number, reply });
+        }
+        if number <= seat.number {
+            return false;
+        }
+        // (Whoever asks for more has heard the answer before, or, if it is to end, need not.)
+        seat.number = number;
+        seat.answer = None;
+        seat.held = None;
+        true
+    }
+
+    /// A client has begun a later attempt.
+    fn end_earlier(&mut self, attempt: AttemptId) {
+        let first = AttemptId { sequence: 0, ..attempt };
+        let earlier: Vec<AttemptId> = self.seats.range(first..attempt).map(|(attempt, _)| *attempt).collect();
+        for earlier in earlier {
+            let is_prepared =
+                self.seats.get(&earlier).is_some_and(|seat| seat.is_prepared && seat.branch.is_some());
+            if !is_prepared {
+                self.end(earlier);
+                self.seats.remove(&earlier);
+            }
+        }
+    }
+
+    /// Takes an attempt's branch away, and takes back what it has done.
+    fn end(&mut self, attempt: AttemptId) {
+        let Some(seat) = self.seats.get_mut(&attempt) else { return };
+        seat.is_prepared = false;
+        seat.held = None;
+        let Some(mut branch) = seat.branch.take() else { return };
+        let id = branch.id();
+        branch.roll_back();
+        self.attempts.remove(&id);
+        self.ended.push(id);
+        self.free.push(branch);
+    }
+
+    /// The coordinator has decided.
+    fn decide(&mut self, attempt: AttemptId, decision: Decision, out: &mut Vec<Answer>) {
+        if let Decision::Commit(at) = decision
+            && let Some(branch) = self.seats.get_mut(&attempt).and_then(|seat| seat.branch.as_mut())
+        {
+            // Of one that was not asked to prepare there is nothing to install.
+            let _ = branch.install(at);
+        }
+        self.end(attempt);
+        self.reply(attempt, Reply::Ended, out);
+        if self.latest.get(&attempt.client).is_some_and(|latest| *latest > attempt.sequence) {
+            self.seats.remove(&attempt);
+        }
+    }
+
+    fn reply(&mut self, attempt: AttemptId, reply: Reply, out: &mut Vec<Answer>) {
+        let Some(seat) = self.seats.get_mut(&attempt) else { return };
+        seat.answer = Some(reply.clone());
+        out.push(Answer { attempt, from: self.server, number: seat.number, reply });
+    }
+
+    /// What was held back behind those that have ended goes on, the oldest first.
+    fn go_on(&mut self, out: &mut Vec<Answer>) {
+        while let Some(id) = self.ended.pop() {
+            let behind = |(attempt, seat): (&AttemptId, &Seat)| {
+                (seat.held.as_ref()?.behind == id).then_some((seat.held.as_ref()?.since_ns, *attempt))
+            };
+            let mut waiting: Vec<(u64, AttemptId)> = self.seats.iter().filter_map(behind).collect();
+            waiting.sort_unstable();
+            for (_, attempt) in waiting {
+                let Some(held) = self.seats.get_mut(&attempt).and_then(|seat| seat.held.take()) else {
+                    continue;
+                };
+                let Held { operations, step, outcomes, since_ns, .. } = held;
+                self.work(attempt, operations, step, outcomes, since_ns, out);
+            }
+        }
+    }
+
+    /// Carries out a request, from where it was held back on.
+    fn work(
+        &mut self,
+        attempt: AttemptId,
+        operations: Vec<Operation>,
+        step: Step,
+        mut outcomes: Vec<Outcome>,
+        since_ns: u64,
+        out: &mut Vec<Answer>,
+    ) {
+        let tables = &self.tables;
+        let Some(branch) = self.seats.get_mut(&attempt).and_then(|seat| seat.branch.as_mut()) else { return };
+        let mut ends_at_vote = false;
+        let done = operations[outcomes.len()..]
+            .iter()
+            .try_for_each(|operation| -> Result<(), Abort> {
+                outcomes.push(operate(branch, tables, operation)?);
+                Ok(())
+            })
+            .and_then(|()| {
+                let came = take_step(branch, step)?;
+                let standing = branch.standing();
+                // What was locked for reading is not needed any more once everything is locked everywhere.
+                ends_at_vote = came == StepOutcome::Yes
+                    && standing.holds_locks
+                    && !standing.has_writes
+                    && !standing.keeps_reads;
+                Ok((came, standing))
+            });
+        match done {
+            Ok((came, standing)) => {
+                match came {
+                    StepOutcome::Committed(_) => self.end(attempt),
+                    StepOutcome::Yes if ends_at_vote => self.end(attempt),
+                    // (Who has only read, and locked nothing, needs not be told how it ended.)
+                    StepOutcome::Yes => {
+                        if let Some(seat) = self.seats.get_mut(&attempt) {
+                            seat.is_prepared = standing.has_writes || standing.keeps_reads;
+                        }
+                    }
+                    _ => {}
+                }
+                self.reply(attempt, Reply::Worked(outcomes, came, standing), out);
+            }
+            Err(abort) => match abort.other().filter(|_| abort.kind() == AbortKind::Held) {
+                Some(behind) => {
+                    if let Some(seat) = self.seats.get_mut(&attempt) {
+                        seat.held = Some(Held { operations, step, outcomes, since_ns, behind });
+                    }
+                }
+                None => {
+                    let refusal = self.refusal(&abort);
+                    self.end(attempt);
+                    self.reply(attempt, Reply::Refused(refusal), out);
+                }
+            },
+        }
+    }
+
+    fn refusal(&self, abort: &Abort) -> Refusal {
+        Refusal {
+            server: self.server,
+            // Somebody was in the way of whom nothing is known: as good as any conflict.
+            kind: if abort.kind() == AbortKind::Held { AbortKind::Conflict } else { abort.kind() },
+            rule: abort.rule().into(),
+            words: abort.to_string(),
+            other: abort.other().and_then(|other| self.attempts.get(&other).copied()),
+        }
+    }
+}
+
+fn take_step(branch: &mut Branch<BranchHost>, step: Step) -> Result<StepOutcome, Abort> {
+    Ok(match step {
+        Step::Execute => StepOutcome::Executed,
+        Step::Seal => StepOutcome::Sealed(branch.seal()?),
+        Step::Prepare { at } => match branch.prepare(at)? {
+            Vote::Yes => StepOutcome::Yes,
+            Vote::Later(bound) => StepOutcome::Later(bound),
+        },
+        Step::Commit { at, or_later } => {
+            let at = match branch.prepare(at)? {
+                Vote::Yes => at,
+                Vote::Later(bound) if !or_later => return Ok(StepOutcome::Later(bound)),
+                // Sealed by now, so that the bound is what it is.
+                Vote::Later(bound) => match branch.prepare(bound)? {
+                    Vote::Yes => bound,
+                    Vote::Later(later) => return Ok(StepOutcome::Later(later)),
+                },
+            };
+            branch.install(at)?;
+            StepOutcome::Committed(at)
+        }
+    })
+}
+
+fn operate(
+    branch: &mut Branch<BranchHost>,
+    tables: &[UntypedTable],
+    operation: &Operation,
+) -> Result<Outcome, Abort> {
+    // It was looked at when the request came.
+    let find = |table: &TableId| &tables[table.index()];
+    Ok(match operation {
+        Operation::Read { table, key, groups, to_write: false } => {
+            Outcome::Row(branch.read(find(table), key, groups.clone())?)
+        }
+        Operation::Read { table, key, groups, to_write: true } => {
+            Outcome::Row(branch.read_to_write(find(table), key, groups.clone())?)
+        }
+        Operation::Write { table, key, groups, values } => {
+            Outcome::Done(branch.write(find(table), key, groups.clone(), values)?)
+        }
+        Operation::Insert { table, key, values, replace } => {
+            Outcome::Done(branch.insert(find(table), key, values, *replace)?)
+        }
+        Operation::Delete { table, key } => Outcome::Done(branch.delete(find(table), key)?),
+        Operation::Scan { table, lower, upper, groups, reverse, limit } => {
+            fn bytes(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+                bound.as_ref().map(Vec::as_slice)
+            }
+            let bounds = (bytes(lower), bytes(upper));
+            Outcome::Rows(branch.scan(find(table), bounds, groups.clone(), *reverse, *limit)?)
+        }
+    })
+}

@@ -1,0 +1,212 @@
+//! Who owns what: which server has the rows of a table under which keys.
+//!
+//! Keys are bytes that compare as the typed keys do, so a range of keys is a range of bytes, and the first columns of a tuple are the
+//! first bytes. A table is spread by a hash of the first bytes of its keys, or by ranges of them, or each server has all of it.
+
+use std::ops::Bound;
+
+/// One of the servers of a cluster, which count from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(u16);
+
+impl ServerId {
+    /// The server of this number.
+    pub const fn new(number: u16) -> Self {
+        ServerId(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The same as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::fmt::Display for ServerId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "server {}", self.0)
+    }
+}
+
+/// One of the tables of a cluster, in the order in which they were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(u16);
+
+impl TableId {
+    /// The table of this number.
+    pub const fn new(number: u16) -> Self {
+        TableId(number)
+    }
+
+    /// Its number as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How the rows of one table are spread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Partitioning {
+    /// By a hash of the first bytes of the key, or of the whole key where it is shorter.
+    Hash {
+        /// How many bytes.
+        prefix_bytes: usize,
+    },
+    /// By ranges: the keys below the first bound are the first server's, those from it on and below the second one are the second server's,
+    /// and so on, beginning with the first server again when there are more ranges than servers. In ascending order.
+    Ranges(Vec<Vec<u8>>),
+    /// Each server has all rows. It reads its own; who writes one writes them all.
+    Replicated,
+}
+
+/// How the rows of all tables are spread over the servers.
+#[derive(Clone, Debug)]
+pub struct PartitionMap {
+    servers: u16,
+    tables: Vec<Partitioning>,
+}
+
+impl PartitionMap {
+    /// No tables yet, on so many servers, at least one.
+    pub fn new(servers: u16) -> Self {
+        PartitionMap { servers: servers.max(1), tables: Vec::new() }
+    }
+
+    /// How many servers there are.
+    pub fn servers(&self) -> u16 {
+        self.servers
+    }
+
+    /// Adds a table.
+    pub fn add(&mut self, partitioning: Partitioning) -> TableId {
+        self.tables.push(partitioning);
+        TableId(u16::try_from(self.tables.len() - 1).unwrap_or(u16::MAX))
+    }
+
+    fn all(&self) -> impl Iterator<Item = ServerId> + use<> {
+        (0..self.servers).map(ServerId)
+    }
+
+    /// Which server somebody at `home` asks for a row.
+    pub fn reader(&self, table: TableId, key: &[u8], home: ServerId) -> ServerId {
+        match self.tables.get(table.index()) {
+            Some(Partitioning::Hash { prefix_bytes }) => self.of_hash(key, *prefix_bytes),
+            Some(Partitioning::Ranges(bounds)) => {
+                self.of_range(bounds.partition_point(|bound| bound.as_slice() <= key))
+            }
+            Some(Partitioning::Replicated) | None => home,
+        }
+    }
+
+    /// Which servers have the row, and so must be told of a new value.
+    pub fn writers(&self, table: TableId, key: &[u8]) -> Vec<ServerId> {
+        match self.tables.get(table.index()) {
+            Some(Partitioning::Replicated) => self.all().collect(),
+            _ => vec![self.reader(table, key, ServerId(0))],
+        }
+    }
+
+    /// Which servers somebody at `home` asks for the rows between two bounds. For ranges, in the order of their keys.
+    pub fn covering(
+        &self,
+        table: TableId,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        home: ServerId,
+    ) -> Vec<ServerId> {
+        let bytes = |bound: Bound<&[u8]>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => Some(key.to_vec()),
+            Bound::Unbounded => None,
+        };
+        let (lower, upper) = (bytes(lower), bytes(upper));
+        match self.tables.get(table.index()) {
+            Some(Partitioning::Hash { prefix_bytes }) => {
+                let prefix = |key: &Option<Vec<u8>>| key.as_ref()?.get(..*prefix_bytes).map(<[u8]>::to_vec);
+                match (prefix(&lower), prefix(&upper)) {
+                    (Some(low), Some(high)) if low == high => vec![self.of_hash(&low, *prefix_bytes)],
+                    _ => self.all().collect(),
+                }
+            }
+            Some(Partitioning::Ranges(bounds)) => {
+                let range = |key: &[u8]| bounds.partition_point(|bound| bound.as_slice() <= key);
+                let first = lower.as_deref().map_or(0, range);
+                let last = upper.as_deref().map_or(bounds.len(), range);
+                let mut servers = Vec::new();
+                for index in first..=last {
+                    let server = self.of_range(index);
+                    if !servers.contains(&server) {
+                        servers.push(server);
+                    }
+                }
+                servers
+            }
+            Some(Partitioning::Replicated) | None => vec![home],
+        }
+    }
+
+    fn of_range(&self, index: usize) -> ServerId {
+        ServerId((index % usize::from(self.servers)) as u16)
+    }
+
+    /// FNV-1a, whose high bits are the most even once they are mixed.
+    fn of_hash(&self, key: &[u8], prefix_bytes: usize) -> ServerId {
+        let prefix = &key[..prefix_bytes.min(key.len())];
+        let hash = prefix.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let mixed = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ServerId(((u128::from(mixed) * u128::from(self.servers)) >> 64) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_owner_and_prefixes_stay_together() {
+        let mut map = PartitionMap::new(4);
+        let table = map.add(Partitioning::Hash { prefix_bytes: 2 });
+        let mut counts = [0; 4];
+        for number in 0..4000_u16 {
+            let mut key = number.to_be_bytes().to_vec();
+            let owner = map.reader(table, &key, ServerId(0));
+            counts[owner.index()] += 1;
+            key.push(7);
+            assert_eq!(map.reader(table, &key, ServerId(3)), owner);
+            let bounds = (Bound::Included(&key[..2]), Bound::Included(&key[..]));
+            assert_eq!(map.covering(table, bounds, ServerId(1)), [owner]);
+        }
+        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
+        assert_eq!(map.covering(table, (Bound::Unbounded, Bound::Unbounded), ServerId(1)).len(), 4);
+    }
+
+    #[test]
+    fn ranges_begin_at_their_bounds() {
+        let mut map = PartitionMap::new(3);
+        let table = map.add(Partitioning::Ranges(vec![vec![10], vec![20], vec![30]]));
+        let owner = |key: u8| map.reader(table, &[key], ServerId(0)).number();
+        assert_eq!(
+            [owner(0), owner(9), owner(10), owner(19), owner(20), owner(29), owner(30), owner(255)],
+            [0, 0, 1, 1, 2, 2, 0, 0]
+        );
+        let covering = |low: u8, high: u8| {
+            let bounds = (Bound::Included(&[low][..]), Bound::Excluded(&[high][..]));
+            map.covering(table, bounds, ServerId(0)).iter().map(|server| server.number()).collect::<Vec<_>>()
+        };
+        assert_eq!(covering(0, 5), [0]);
+        assert_eq!(covering(12, 25), [1, 2]);
+        assert_eq!(covering(12, 40), [1, 2, 0]);
+    }
+
+    #[test]
+    fn who_has_all_rows_reads_its_own_and_writes_them_all() {
+        let mut map = PartitionMap::new(3);
+        let table = map.add(Partitioning::Replicated);
+        assert_eq!(map.reader(table, &[1], ServerId(2)), ServerId(2));
+        assert_eq!(map.writers(table, &[1]).len(), 3);
+    }
+}

@@ -1,0 +1,527 @@
+//! A cluster on a virtual network as a store, so that workloads run on it as they are.
+//!
+//! Operations of the seam are blocking calls; those of a cluster's client are futures. Here a worker that waits for a letter is
+//! suspended as a whole, so that each future is ready when it is first polled.
+//!
+//! What it does not do: secondary indexes, and commit-time updates: those are ordinary updates here.
+
+use super::{Conditions, Network, VirtualLink};
+use crate::VirtualCores;
+use crate::cores::{Limits, Report, SimulationError};
+use noonmark::branch::{Branch, BranchHost, UntypedTable};
+use noonmark::{Database, Leases, Number, Order, Protocol, TableOptions};
+use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table as ClusterTable, Transaction};
+use noonmark_cluster::message::ClientId;
+use noonmark_cluster::participant::Participant;
+use noonmark_cluster::partition::{PartitionMap, Partitioning, ServerId};
+use noonmark_workloads::store::{
+    Appends, Conflicts, Counts, Failure, Found, Group, Index, Part, Rows, Scan, Scope, Session, Store,
+    StoreError, StoreGroup, StoreKey, StoreRow, Table, TableSpec, TxnResult,
+};
+use std::ops::{ControlFlow, Range, RangeBounds};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// How a cluster is made.
+#[derive(Clone, Debug)]
+pub struct ClusterSpec {
+    /// How many servers.
+    pub servers: u16,
+    /// The protocols of its tables, in turn.
+    pub protocols: Vec<Protocol>,
+    /// How their rows are spread.
+    pub partitioning: Partitioning,
+    /// What they do besides under `sundial`.
+    pub leases: Leases,
+    /// How many branches a server has room for.
+    pub branches_max: usize,
+    /// How long an answer may be held back.
+    pub wait_max_ns: u64,
+    /// After how long a message is sent again.
+    pub resend_after_ns: u64,
+    /// How transactions are tried.
+    pub policy: Policy,
+    /// From how many deleted rows on servers try to reclaim them.
+    pub reclaim_from: usize,
+    /// What the network does to messages.
+    pub conditions: Conditions,
+}
+
+impl ClusterSpec {
+    /// So many servers, one protocol, nothing going wrong.
+    pub fn new(servers: u16, protocol: Protocol) -> Self {
+        ClusterSpec {
+            servers,
+            protocols: vec![protocol],
+            partitioning: Partitioning::Hash { prefix_bytes: 8 },
+            leases: Leases::default(),
+            branches_max: 256,
+            wait_max_ns: noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS,
+            resend_after_ns: noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS,
+            policy: Policy::default(),
+            reclaim_from: 32,
+            conditions: Conditions::quiet(),
+        }
+    }
+
+    /// The order that all its databases are in.
+    pub fn order(&self) -> Order {
+        match self.protocols.iter().all(|protocol| protocol.keeps_read_times()) {
+            true => Order::Logical,
+            false => Order::Momentary,
+        }
+    }
+}
+
+struct Shared {
+    network: Network,
+    cores: VirtualCores,
+    spec: ClusterSpec,
+    /// The tables, and how many clients there have been.
+    made: Mutex<(PartitionMap, usize)>,
+}
+
+/// A cluster. Cloning it makes another handle.
+#[derive(Clone)]
+pub struct ClusterStore(Arc<Shared>);
+
+impl ClusterStore {
+    /// A cluster without tables.
+    ///
+    /// # Errors
+    /// [`StoreError`] if a protocol cannot be spread over servers, or a server cannot be made.
+    pub fn new(spec: ClusterSpec, seed: u64) -> Result<Self, StoreError> {
+        Self::built(spec, seed, |builder| builder)
+    }
+
+    /// The same, of databases that are built in a special way.
+    ///
+    /// # Errors
+    /// As [`ClusterStore::new`].
+    pub fn built(
+        spec: ClusterSpec,
+        seed: u64,
+        build: impl Fn(noonmark::Builder<BranchHost>) -> noonmark::Builder<BranchHost>,
+    ) -> Result<Self, StoreError> {
+        let session = |reason: String| StoreError::Session { reason };
+        if let Some(protocol) =
+            spec.protocols.iter().find(|protocol| !Branch::<BranchHost>::supports(**protocol))
+        {
+            return Err(session(format!("{protocol} does not span servers yet")));
+        }
+        let cores = VirtualCores::scheduled(crate::pricing::Schedule::Messages, seed);
+        let servers = (0..spec.servers).map(|number| {
+            let builder = Database::builder()
+                .host(BranchHost::new(seed ^ u64::from(number) << 32))
+                .max_sessions(spec.branches_max)
+                .reclaim_from(spec.reclaim_from)
+                .order(spec.order());
+            let database = build(builder).build().map_err(|error| session(error.to_string()))?;
+            Ok(Participant::new(ServerId::new(number), database).with_wait_max(spec.wait_max_ns))
+        });
+        let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;
+        let network = Network::new(cores.clone(), servers, spec.conditions.clone(), seed);
+        let made = Mutex::new((PartitionMap::new(spec.servers), 0));
+        Ok(ClusterStore(Arc::new(Shared { network, cores, spec, made })))
+    }
+
+    /// Its network.
+    pub fn network(&self) -> &Network {
+        &self.0.network
+    }
+
+    /// What its clients and servers run on.
+    pub fn cores(&self) -> &VirtualCores {
+        &self.0.cores
+    }
+
+    /// Runs clients, each as a worker, until they and their servers have ended.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if they wait for nobody.
+    pub fn run<F: FnOnce()>(
+        &self,
+        limits: Limits,
+        clients: impl IntoIterator<Item = F>,
+    ) -> Result<Report, SimulationError> {
+        enum Body<'a, F> {
+            Client(&'a Network, F),
+            Server(&'a Network, usize),
+        }
+        let network = &self.0.network;
+        let mut bodies: Vec<Body<'_, F>> =
+            clients.into_iter().map(|body| Body::Client(network, body)).collect();
+        network.begin(bodies.len());
+        bodies.extend((0..network.servers()).map(|server| Body::Server(network, server)));
+        let run = bodies.into_iter().map(|body| {
+            move || match body {
+                Body::Client(network, body) => {
+                    body();
+                    network.client_ends();
+                }
+                Body::Server(network, server) => network.serve(server),
+            }
+        });
+        let report = self.0.cores.run(limits, run);
+        network.end();
+        report
+    }
+}
+
+/// The answer of a future that waits by suspending whoever polls it.
+fn now<T>(future: impl Future<Output = T>) -> Result<T, ClusterAbort> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Ok(value),
+        // No link of a virtual network leaves its future waiting.
+        Poll::Pending => Err(ClusterAbort::Closed),
+    }
+}
+
+/// One client.
+pub struct ClusterSession {
+    client: Client<VirtualLink>,
+    policy: Policy,
+    rollbacks: u64,
+    attempts_max: u64,
+}
+
+impl ClusterSession {
+    /// Sees to it that all servers know how its transactions have ended.
+    pub fn settle(&mut self) {
+        let _ = now(self.client.settle());
+    }
+
+    fn counted<T>(
+        &mut self,
+        policy: Policy,
+        mut body: impl FnMut(&mut Transaction<'_, VirtualLink>) -> TxnResult<ClusterStore, T>,
+    ) -> TxnResult<ClusterStore, T> {
+        let mut attempts = 0;
+        self.client.set_policy(policy);
+        let ended = now(self.client.transact(async |tx| {
+            attempts += 1;
+            body(tx)
+        }));
+        self.attempts_max = self.attempts_max.max(attempts);
+        let ended = ended?;
+        self.rollbacks += u64::from(matches!(ended, Err(Failure::Rollback)));
+        ended
+    }
+}
+
+impl Session<ClusterStore> for ClusterSession {
+    fn run<T>(
+        &mut self,
+        _: &AnyServers,
+        body: impl FnMut(&mut Transaction<'_, VirtualLink>) -> TxnResult<ClusterStore, T>,
+    ) -> TxnResult<ClusterStore, T> {
+        self.counted(self.policy.clone(), body)
+    }
+
+    fn run_up_to<T>(
+        &mut self,
+        attempts_max: u32,
+        _: &AnyServers,
+        body: impl FnMut(&mut Transaction<'_, VirtualLink>) -> TxnResult<ClusterStore, T>,
+    ) -> TxnResult<ClusterStore, T> {
+        self.counted(Policy { attempts_max: Some(attempts_max), ..self.policy.clone() }, body)
+    }
+
+    fn counts(&self) -> Counts {
+        let counts = self.client.counts();
+        Counts { commits: counts.commits, user_rollbacks: self.rollbacks, aborts: counts.aborts }
+    }
+
+    fn take_attempts_max(&mut self) -> u64 {
+        std::mem::take(&mut self.attempts_max)
+    }
+}
+
+/// A cluster needs no telling which tables a transaction touches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnyServers;
+
+impl Scope<ClusterStore> for AnyServers {
+    fn reads<K: StoreKey, R: StoreRow>(self, _: &ClusterTable<K, R>) -> Self {
+        self
+    }
+
+    fn writes<K: StoreKey, R: StoreRow>(self, _: &ClusterTable<K, R>) -> Self {
+        self
+    }
+}
+
+/// The keys of rows that will be asked for together.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'k, K>(&'k [K]);
+
+impl<K> Found<K> for Named<'_, K> {
+    fn keys(&self) -> &[K] {
+        self.0
+    }
+}
+
+/// There are none.
+pub struct NoIndex<X, K>(std::convert::Infallible, std::marker::PhantomData<fn() -> (X, K)>);
+
+impl<X, K> Clone for NoIndex<X, K> {
+    fn clone(&self) -> Self {
+        match self.0 {}
+    }
+}
+
+impl<X: StoreKey, K: StoreKey> Index<ClusterStore> for NoIndex<X, K> {
+    type Secondary = X;
+    type Primary = K;
+
+    fn range(
+        &self,
+        _: &mut Transaction<'_, VirtualLink>,
+        _: impl RangeBounds<X>,
+        _: Scan,
+        _: impl FnMut(X, K) -> ControlFlow<()>,
+    ) -> Result<(), ClusterAbort> {
+        match self.0 {}
+    }
+}
+
+fn no_index(name: &str) -> StoreError {
+    StoreError::Table {
+        name: name.into(),
+        reason: "tables of a cluster have no secondary indexes yet".into(),
+    }
+}
+
+impl Store for ClusterStore {
+    type Table<K: StoreKey, R: StoreRow> = ClusterTable<K, R>;
+    type Group<K: StoreKey, R: Part<I>, const I: usize> = ClusterTable<K, R::Group>;
+    type Index<X: StoreKey, K: StoreKey, R: StoreRow> = NoIndex<X, K>;
+    type Scope = AnyServers;
+    type Session = ClusterSession;
+    type Txn<'a> = Transaction<'a, VirtualLink>;
+    type Found<'a, 'k, K: StoreKey> = Named<'k, K>;
+    type Abort = ClusterAbort;
+
+    fn table<K: StoreKey, R: StoreRow>(&self, spec: &TableSpec) -> Result<ClusterTable<K, R>, StoreError> {
+        let Shared { network, spec: cluster, made, .. } = &*self.0;
+        let mut made = made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let id = made.0.add(cluster.partitioning.clone());
+        let Some(&protocol) = cluster.protocols.get(id.index() % cluster.protocols.len().max(1)) else {
+            return Err(StoreError::Table { name: spec.name.clone(), reason: "it has no protocol".into() });
+        };
+        let options = TableOptions::new()
+            .protocol(protocol)
+            .index(spec.index)
+            .granularity(spec.granularity)
+            .leases(cluster.leases);
+        for server in 0..network.servers() {
+            let table = network.with_server(server, |participant| {
+                let table = participant.database().create_table::<K, R>(&spec.name, options.clone());
+                table.map(|table| participant.add_table(UntypedTable::of(&table)))
+            });
+            if let Some(Err(error)) = table {
+                return Err(StoreError::Table { name: spec.name.clone(), reason: error.to_string() });
+            }
+        }
+        Ok(ClusterTable::new(id))
+    }
+
+    fn group<K: StoreKey, R: Part<I>, const I: usize>(
+        &self,
+        table: &ClusterTable<K, R>,
+    ) -> ClusterTable<K, R::Group> {
+        table.group::<I>()
+    }
+
+    fn index<X: StoreKey, K: StoreKey, R: StoreRow>(
+        &self,
+        _: &ClusterTable<K, R>,
+        name: &str,
+        _: impl Fn(&K, &R) -> X + Send + Sync + 'static,
+    ) -> Result<NoIndex<X, K>, StoreError> {
+        Err(no_index(name))
+    }
+
+    fn group_index<X: StoreKey, K: StoreKey, R: Part<I>, const I: usize>(
+        &self,
+        _: &ClusterTable<K, R>,
+        name: &str,
+        _: impl Fn(&K, &R::Group) -> X + Send + Sync + 'static,
+    ) -> Result<NoIndex<X, K>, StoreError> {
+        Err(no_index(name))
+    }
+
+    fn scope(&self) -> AnyServers {
+        AnyServers
+    }
+
+    fn session(&self) -> Result<ClusterSession, StoreError> {
+        let Shared { network, spec, made, .. } = &*self.0;
+        let mut made = made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let number = made.1;
+        made.1 += 1;
+        let servers = usize::from(spec.servers);
+        let id = ClientId {
+            server: ServerId::new((number % servers) as u16),
+            worker: u16::try_from(number / servers).unwrap_or(u16::MAX),
+        };
+        let client = Client::new(id, Arc::new(made.0.clone()), network.link(id));
+        let client = client.with_resend_after(spec.resend_after_ns);
+        Ok(ClusterSession { client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
+    }
+
+    fn conflicts(&self) -> Conflicts {
+        let mut conflicts = Conflicts::default();
+        for server in 0..self.0.network.servers() {
+            let report = self.0.network.with_server(server, |participant| participant.database().conflicts());
+            for rule in report.iter().flat_map(|report| &report.by_rule) {
+                *conflicts.rules.entry(rule.rule.into()).or_default() += rule.count;
+            }
+        }
+        conflicts
+    }
+
+    fn is_conflict(abort: &ClusterAbort) -> bool {
+        abort.is_retryable()
+    }
+}
+
+impl Appends for ClusterStore {
+    fn append<K: StoreKey, R: Part<I, Group = Vec<u8>>, const I: usize>(
+        tx: &mut Transaction<'_, VirtualLink>,
+        group: &ClusterTable<K, Vec<u8>>,
+        key: &K,
+        bytes: &[u8],
+    ) -> Result<(), ClusterAbort> {
+        now(tx.update(group, key, |list: &mut Vec<u8>| list.extend_from_slice(bytes)))?
+    }
+}
+
+impl<K: StoreKey, V: noonmark::Row + Clone + Send + Sync> Rows<ClusterStore> for ClusterTable<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn get(&self, tx: &mut Transaction<'_, VirtualLink>, key: &K) -> Result<Option<V>, ClusterAbort> {
+        now(tx.get(self, key))?
+    }
+
+    fn need(&self, tx: &mut Transaction<'_, VirtualLink>, key: &K) -> Result<V, ClusterAbort> {
+        now(tx.need(self, key))?
+    }
+
+    fn update(
+        &self,
+        tx: &mut Transaction<'_, VirtualLink>,
+        key: &K,
+        change: impl FnOnce(&mut V),
+    ) -> Result<(), ClusterAbort> {
+        now(tx.update(self, key, change))?
+    }
+
+    fn write(&self, tx: &mut Transaction<'_, VirtualLink>, key: &K, value: V) -> Result<bool, ClusterAbort> {
+        now(tx.write(self, key, value))?
+    }
+
+    fn look_up<'a, 'k>(
+        &self,
+        _: &mut <ClusterStore as Store>::Txn<'a>,
+        keys: &'k [K],
+    ) -> <ClusterStore as Store>::Found<'a, 'k, K> {
+        Named(keys)
+    }
+
+    fn get_found(
+        &self,
+        tx: &mut Transaction<'_, VirtualLink>,
+        found: &Named<'_, K>,
+        some: Range<usize>,
+        each: impl FnMut(usize, Option<V>),
+    ) -> Result<(), ClusterAbort> {
+        self.get_many(tx, &found.0[some], each)
+    }
+
+    fn update_found(
+        &self,
+        tx: &mut Transaction<'_, VirtualLink>,
+        found: &Named<'_, K>,
+        some: Range<usize>,
+        each: impl FnMut(usize, &mut V),
+    ) -> Result<(), ClusterAbort> {
+        self.update_many(tx, &found.0[some], each)
+    }
+
+    fn get_many(
+        &self,
+        tx: &mut Transaction<'_, VirtualLink>,
+        keys: &[K],
+        mut each: impl FnMut(usize, Option<V>),
+    ) -> Result<(), ClusterAbort> {
+        let rows = now(tx.get_many(self, keys))??;
+        rows.into_iter().enumerate().for_each(|(index, row)| each(index, row));
+        Ok(())
+    }
+
+    fn update_many(
+        &self,
+        tx: &mut Transaction<'_, VirtualLink>,
+        keys: &[K],
+        mut each: impl FnMut(usize, &mut V),
+    ) -> Result<(), ClusterAbort> {
+        for (index, key) in keys.iter().enumerate() {
+            now(tx.update(self, key, |value| each(index, value)))??;
+        }
+        Ok(())
+    }
+
+    fn range(
+        &self,
+        tx: &mut Transaction<'_, VirtualLink>,
+        bounds: impl RangeBounds<K>,
+        scan: Scan,
+        mut each: impl FnMut(K, V) -> ControlFlow<()>,
+    ) -> Result<(), ClusterAbort> {
+        let limit = scan.limit.unwrap_or(usize::MAX);
+        for (key, value) in now(tx.range(self, bounds, scan.reverse, limit))?? {
+            if each(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<K: StoreKey, R: StoreRow> Table<ClusterStore> for ClusterTable<K, R> {
+    fn insert(&self, tx: &mut Transaction<'_, VirtualLink>, key: &K, row: R) -> Result<bool, ClusterAbort> {
+        now(tx.insert(self, key, row))?
+    }
+
+    fn upsert(&self, tx: &mut Transaction<'_, VirtualLink>, key: &K, row: R) -> Result<(), ClusterAbort> {
+        now(tx.upsert(self, key, row))?
+    }
+
+    fn delete(&self, tx: &mut Transaction<'_, VirtualLink>, key: &K) -> Result<bool, ClusterAbort> {
+        now(tx.delete(self, key))?
+    }
+}
+
+impl<K: StoreKey, G: StoreGroup> Group<ClusterStore> for ClusterTable<K, G> {
+    fn add<N: Number>(
+        &self,
+        tx: &mut Transaction<'_, VirtualLink>,
+        key: &K,
+        field: fn(&mut G) -> &mut N,
+        delta: N,
+    ) -> Result<(), ClusterAbort> {
+        self.update(tx, key, |group| *field(group) = field(group).plus(delta))
+    }
+
+    fn apply(
+        &self,
+        tx: &mut Transaction<'_, VirtualLink>,
+        key: &K,
+        change: impl Fn(&mut G) + Copy + Send + 'static,
+    ) -> Result<(), ClusterAbort> {
+        self.update(tx, key, change)
+    }
+}

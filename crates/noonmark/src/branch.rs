@@ -1,0 +1,569 @@
+//! A transaction's part in one database, where the rest of it is elsewhere.
+//!
+//! A transaction that spans several databases has a *branch* in each that it touches. Somebody else, the coordinator, carries it
+//! from operation to operation and through the commit; the branch has the reads, the writes and the locks, and applies the very
+//! rules that a [`Transaction`](crate::Transaction) applies. What goes in and out is plain bytes.
+//!
+//! The commit is taken apart, so that others can have their say between its rounds:
+//!
+//! 1. [`Branch::prepare`] seals what is to be written and validates what was read, at the commit time that the coordinator has worked
+//!    out from what each branch [stands for](Branch::standing). In the database's eyes the transaction has committed from
+//!    then on: it can be [installed](Branch::install), and nobody can make it abort but its coordinator.
+//! 2. [`Branch::install`] makes it visible, or [`Branch::roll_back`] takes it back.
+//!
+//! [`Branch::seal`] is the first half of the first round by itself, for protocols under which everything must be sealed
+//! everywhere before anything is validated anywhere: see [`Standing::one_round`].
+//!
+//! A branch never waits. Its database's host [defers](noonmark_core::Host::DEFERS): what another branch is in the way of comes back as
+//! [`AbortKind::Held`], with that branch's transaction as its [`other`](Abort::other), and is asked for again once that one has
+//! ended. Everything that a transaction holds it lets go of when its branch ends, and not before.
+//!
+//! What it does not do: it knows no coordinator and no message, keeps nothing of what it has answered, and has no commit-time updates.
+//! Protocols whose transactions wound each other, have ranges of commit times, or keep versions, need more than this between
+//! the rounds: [`Branch::supports`].
+
+use crate::abort::{Abort, AbortKind};
+use crate::context::Context;
+use crate::database::{Database, TooManySessions};
+use crate::group::{GROUPS_MAX, Row, RowReader, RowWriter, Size, words_of};
+use crate::key::{Key, KeyBytes};
+use crate::operations::{EntryWriter, look_until_found};
+use crate::protocol::{Order, Protocol, Rules, with_protocol};
+use crate::record::{allocate_boxed, as_bytes_mut, free_boxed};
+use crate::scan::Shape;
+use crate::table::{TableCore, TableRef};
+use crate::typed::Table;
+use noonmark_core::{Age, Host, Timestamp, TxnId};
+use std::ops::{Bound, ControlFlow, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+
+/// The host of a database whose transactions are branches. It has no clock of its own, and nobody waits on it.
+#[derive(Debug)]
+pub struct BranchHost {
+    now_ns: AtomicU64,
+    seeds: AtomicU64,
+}
+
+impl BranchHost {
+    /// At time zero. What is drawn follows from the seed.
+    pub fn new(seed: u64) -> Self {
+        BranchHost { now_ns: AtomicU64::new(0), seeds: AtomicU64::new(seed) }
+    }
+
+    /// Tells it the time, in nanoseconds since whatever its owner counts from.
+    pub fn set_now_ns(&self, now_ns: u64) {
+        // Relaxed: who tells it is who asks it.
+        self.now_ns.store(now_ns, Ordering::Relaxed);
+    }
+}
+
+impl Host for BranchHost {
+    type Label = noonmark_core::Unlabelled;
+
+    const DEFERS: bool = true;
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    fn seed(&self) -> u64 {
+        // SplitMix64's finish. Relaxed: only distinctness matters.
+        let mut z = self.seeds.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn spin(&self, _: u32) {}
+
+    /// Nobody waits here: what is not ready at once never will be.
+    fn block_on<T>(&self, _: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
+        match poll(Waker::noop()) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    fn sleep_ns(&self, _: u64) {}
+
+    fn caller_hint(&self) -> usize {
+        0
+    }
+}
+
+/// A table without its types: what a [`Branch`] reads and writes. Cheap to clone.
+#[derive(Clone)]
+pub struct UntypedTable(Arc<TableCore>);
+
+impl UntypedTable {
+    /// The same table.
+    pub fn of<K: Key, R: Row>(table: &Table<K, R>) -> Self {
+        UntypedTable(table.core_arc())
+    }
+
+    /// How many column groups its rows have.
+    pub fn groups(&self) -> usize {
+        self.0.sizes.len()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.info.name
+    }
+}
+
+impl std::fmt::Debug for UntypedTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "UntypedTable({:?}, {})", self.0.info.name, self.0.protocol)
+    }
+}
+
+/// The values of neighbouring column groups as bytes that can go over a wire: those of fixed size as they are, before each other its
+/// length, in four bytes, little-endian.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Values(Vec<u8>);
+
+impl Values {
+    /// Those of a row.
+    pub fn of<R: Row>(row: &R) -> Self {
+        /// Puts the groups one after another.
+        struct Append(Vec<u8>);
+        impl RowWriter for Append {
+            fn group<G: crate::group::Group>(&mut self, _: usize, value: &G) {
+                let bytes = value.encoded_bytes();
+                append_length(&mut self.0, G::SIZE, bytes);
+                let at = self.0.len();
+                self.0.resize(at + bytes, 0);
+                value.encode(&mut self.0[at..]);
+            }
+        }
+        let mut out = Append(Vec::new());
+        row.encode_row(&mut out);
+        Values(out.0)
+    }
+
+    /// The row that they are; `None` if they are of no such row.
+    pub fn decode<R: Row>(&self) -> Option<R> {
+        let values = self.split(R::SIZES)?;
+        let mut words = vec![0; words_of(R::SIZES)];
+        let mut at = 0;
+        for (value, size) in values.iter().zip(R::SIZES) {
+            match size.is_boxed() {
+                true => words[at] = allocate_boxed(value),
+                false => {
+                    as_bytes_mut(&mut words[at..at + size.words()])[..value.len()].copy_from_slice(value)
+                }
+            }
+            at += size.words();
+        }
+        let row = R::decode_row(&RowReader::new(&words, R::SIZES));
+        let mut at = 0;
+        for size in R::SIZES {
+            if size.is_boxed() {
+                // SAFETY: allocated above, and the row has been decoded.
+                unsafe { free_boxed(words[at]) };
+            }
+            at += size.words();
+        }
+        Some(row)
+    }
+
+    /// How many bytes they take.
+    pub fn len_bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The value of each group; `None` if these are not groups of these sizes.
+    fn split(&self, sizes: &[Size]) -> Option<Vec<&[u8]>> {
+        let mut left = self.0.as_slice();
+        let mut values = Vec::with_capacity(sizes.len());
+        for size in sizes {
+            let bytes = match size {
+                Size::Fixed(bytes) => *bytes,
+                Size::Variable => {
+                    let (length, rest) = left.split_first_chunk()?;
+                    left = rest;
+                    u32::from_le_bytes(*length) as usize
+                }
+            };
+            let (value, rest) = left.split_at_checked(bytes)?;
+            left = rest;
+            values.push(value);
+        }
+        left.is_empty().then_some(values)
+    }
+
+    /// Those of groups as they were read.
+    fn read(row: &RowReader<'_>, sizes: &[Size]) -> Self {
+        let mut out = Vec::new();
+        for (index, size) in sizes.iter().enumerate() {
+            let value = row.bytes(index);
+            append_length(&mut out, *size, value.len());
+            out.extend_from_slice(value);
+        }
+        Values(out)
+    }
+}
+
+fn append_length(out: &mut Vec<u8>, size: Size, bytes: usize) {
+    if size == Size::Variable {
+        // (No value is longer: who writes one is told so.)
+        out.extend_from_slice(&u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes());
+    }
+}
+
+/// What a coordinator must know of a branch to commit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The transaction cannot commit before this time, for all that the branch knows now.
+    pub bound: Timestamp,
+    /// What it has read holds until this time, without another look.
+    pub holds_until: Timestamp,
+    /// It has read, or looked for, something that it does not write.
+    pub has_reads: bool,
+    /// It has something to install, or to be validated by locking it.
+    pub has_writes: bool,
+    /// It keeps others out, so it must be told how the transaction ended.
+    pub holds_locks: bool,
+    /// What it has read will be locked when it is prepared, and stays so until it is told how the transaction ended.
+    pub keeps_reads: bool,
+    /// To seal and to validate may be one round, whatever the other branches do: see [`Branch::prepare`].
+    pub one_round: bool,
+}
+
+/// How a branch votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vote {
+    /// It can be installed at this commit time.
+    Yes,
+    /// Not at this commit time; but perhaps at this one or a later one.
+    Later(Timestamp),
+}
+
+/// A transaction's part in one database. See the [module](self).
+pub struct Branch<H: Host> {
+    context: Context<H>,
+    /// If everything that is to be written is sealed: the earliest time at which it may be.
+    sealed: Option<Timestamp>,
+}
+
+impl<H: Host> Branch<H> {
+    /// A place for branches, one after another.
+    ///
+    /// # Errors
+    /// [`TooManySessions`] if as many are in use as the database may have.
+    pub fn new(database: &Database<H>) -> Result<Self, TooManySessions> {
+        Ok(Branch { context: database.session()?.into_context(), sealed: None })
+    }
+
+    /// Whether transactions on tables of this protocol can have branches.
+    pub const fn supports(protocol: Protocol) -> bool {
+        // Where there are ages, the older either waits or makes the younger abort.
+        with_protocol!(protocol, P => !P::HAS_RANGES && !P::KEEPS_VERSIONS && (!P::HAS_AGES || P::OLDER_WAITS))
+    }
+
+    /// Begins. `age`: the transaction's, the same in all its branches and all its attempts. `floor`: it takes place no earlier.
+    pub fn begin(&mut self, age: Age, floor: Timestamp) -> TxnId {
+        self.context.age = Some(age);
+        self.context.floor = floor;
+        self.context.deadline_ns = None;
+        self.sealed = None;
+        self.context.shared.slots.get(self.context.slot).set_open_ended(true);
+        let begun = self.context.begin();
+        debug_assert!(begun, "there is no deadline");
+        self.context.txn
+    }
+
+    /// Whether a transaction's branch is here.
+    pub fn is_active(&self) -> bool {
+        self.context.active
+    }
+
+    /// The id that others know it by, in this database.
+    pub fn id(&self) -> TxnId {
+        self.context.txn
+    }
+
+    /// Reads groups of a row. `None`: there is no such row.
+    ///
+    /// # Errors
+    /// An [`Abort`] that explains itself; of kind [`AbortKind::Held`] if it may be asked again.
+    pub fn read(
+        &mut self,
+        table: &UntypedTable,
+        key: &[u8],
+        groups: Range<usize>,
+    ) -> Result<Option<Values>, Abort> {
+        let (table, sizes) = self.use_groups(table, key, &groups)?;
+        look_until_found(|| {
+            let Some(record) = self.context.find(table, key) else { return Ok(None) };
+            self.context.with_row(sizes, |context, row| {
+                let present = context.read_groups(table, record, groups.start, sizes, row)?;
+                Ok(present.then(|| take_values(context, row, sizes)))
+            })
+        })
+    }
+
+    /// Reads groups of a row that the transaction will write. `None`: there is no such row.
+    ///
+    /// # Errors
+    /// As [`Branch::read`].
+    pub fn read_to_write(
+        &mut self,
+        table: &UntypedTable,
+        key: &[u8],
+        groups: Range<usize>,
+    ) -> Result<Option<Values>, Abort> {
+        let (table, sizes) = self.use_groups(table, key, &groups)?;
+        look_until_found(|| {
+            let Some(record) = self.context.find(table, key) else { return Ok(None) };
+            let laid = self.context.laid(table, record);
+            self.context.with_row(sizes, |context, row| {
+                let entries = &mut [0; GROUPS_MAX];
+                let present = context.read_groups_to_write(laid, groups.start, sizes, row, entries)?;
+                Ok(present.then(|| take_values(context, row, sizes)))
+            })
+        })
+    }
+
+    /// Gives groups of a row that is there new values, whether it has read them or not. False: there is no such row.
+    ///
+    /// # Errors
+    /// As [`Branch::read`]; of kind [`AbortKind::TooLong`] if they are no values of these groups.
+    pub fn write(
+        &mut self,
+        table: &UntypedTable,
+        key: &[u8],
+        groups: Range<usize>,
+        values: &Values,
+    ) -> Result<bool, Abort> {
+        let (table, sizes) = self.use_groups(table, key, &groups)?;
+        let Some(values) = values.split(sizes) else { return Err(self.context.too_long(table, key)) };
+        self.context.write_groups(table, key, groups, |writer| put(writer, sizes, &values))
+    }
+
+    /// Puts a row in. False: there is one, which stays as it is, or, if told to `replace` it, has these values now.
+    ///
+    /// # Errors
+    /// As [`Branch::write`].
+    pub fn insert(
+        &mut self,
+        table: &UntypedTable,
+        key: &[u8],
+        values: &Values,
+        replace: bool,
+    ) -> Result<bool, Abort> {
+        let all = 0..table.groups();
+        let (table, sizes) = self.use_groups(table, key, &all)?;
+        let Some(values) = values.split(sizes) else { return Err(self.context.too_long(table, key)) };
+        self.context.insert_encoded(table, key, sizes, replace, |writer| put(writer, sizes, &values))
+    }
+
+    /// Takes a row away. False: there is none.
+    ///
+    /// # Errors
+    /// As [`Branch::read`].
+    pub fn delete(&mut self, table: &UntypedTable, key: &[u8]) -> Result<bool, Abort> {
+        let (table, _) = self.use_groups(table, key, &(0..table.groups()))?;
+        self.context.delete_row(table, key)
+    }
+
+    /// Reads groups of the rows within the bounds, at most `limit` of them, in the order of the keys or in reverse.
+    ///
+    /// # Errors
+    /// As [`Branch::read`]; of kind [`AbortKind::NotOrdered`] if the table's index is not.
+    pub fn scan(
+        &mut self,
+        table: &UntypedTable,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        groups: Range<usize>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, Values)>, Abort> {
+        let near = match lower {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &[],
+        };
+        let (table, sizes) = self.use_groups(table, near, &groups)?;
+        let bounds = (lower.map(key_bytes), upper.map(key_bytes));
+        let mut rows = Vec::new();
+        self.context.scan(table, &bounds, (groups.start, sizes), Shape { reverse, limit }, |key, row| {
+            rows.push((key.to_vec(), Values::read(row, sizes)));
+            ControlFlow::Continue(())
+        })?;
+        self.context.free_own_copies();
+        Ok(rows)
+    }
+
+    /// The transaction may use the table, and these groups of its rows.
+    fn use_groups(
+        &mut self,
+        table: &UntypedTable,
+        key: &[u8],
+        groups: &Range<usize>,
+    ) -> Result<(TableRef, &'static [Size]), Abort> {
+        if !self.context.active {
+            return Err(Abort::plain(AbortKind::Continued));
+        }
+        self.context.check(&table.0)?;
+        let core = TableRef::new(&table.0);
+        match table.0.sizes.get(groups.clone()) {
+            Some(sizes) if !sizes.is_empty() => Ok((core, sizes)),
+            _ => Err(self.context.too_long(core, key)),
+        }
+    }
+
+    /// What its coordinator must know of it.
+    pub fn standing(&self) -> Standing {
+        let context = &self.context;
+        let logical = context.order == Some(Order::Logical);
+        let mut standing = Standing {
+            bound: context.floor.max(context.read_bound),
+            holds_until: Timestamp::MAX,
+            has_reads: !context.reads.is_empty() || !context.nodes.is_empty(),
+            has_writes: !context.writes.is_empty(),
+            holds_locks: !context.writes.is_empty(),
+            keeps_reads: false,
+            one_round: true,
+        };
+        let mut all_held = true;
+        let mut all_sealed_reads = true;
+        for entry in context.writes.entries() {
+            let t = entry.table.get();
+            let hold = entry.hold();
+            all_held &= hold.prev.is_some() || hold.intent;
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let bound = with_protocol!(t.protocol, P => {
+                all_sealed_reads &= P::SEALS_READS;
+                // What it holds stays as it is; what it does not, it has seen, or will find out about.
+                let now = cell.word.load();
+                let prev = hold.prev.or(entry.seen()).or((!now.is_locked()).then_some(now));
+                prev.map(|prev| P::write_bound(cell, prev))
+            });
+            standing.bound = standing.bound.max(bound.unwrap_or(Timestamp::ZERO));
+        }
+        for entry in &context.reads {
+            with_protocol!(entry.table.get().protocol, P => {
+                all_sealed_reads &= P::SEALS_READS;
+                standing.keeps_reads |= P::SEALS_READS;
+                standing.holds_locks |= P::LOCKS_READS;
+            });
+            let holds = logical || entry.seen.until == Timestamp::MAX;
+            let until = if holds { entry.seen.until.max(entry.seen.word.time()) } else { Timestamp::ZERO };
+            standing.holds_until = standing.holds_until.min(until);
+        }
+        for node in context.nodes.entries() {
+            let until = if logical { Timestamp::new(node.seen.rts) } else { Timestamp::ZERO };
+            standing.holds_until = standing.holds_until.min(until);
+        }
+        standing.one_round = logical || all_held || all_sealed_reads;
+        standing
+    }
+
+    /// Locks everything that is to be written: the earliest time at which it may be.
+    ///
+    /// # Errors
+    /// An [`Abort`]: the branch can only be rolled back.
+    pub fn seal(&mut self) -> Result<Timestamp, Abort> {
+        if let Some(bound) = self.sealed {
+            return Ok(bound);
+        }
+        if self.context.failed || !self.context.active {
+            return Err(Abort::plain(AbortKind::Continued));
+        }
+        self.context.drop_kept_hold();
+        // Others that must not wait for this one could be whom it would wait for.
+        let bound = self.context.seal().map_err(|abort| self.end_by(abort))?;
+        self.sealed = Some(bound);
+        Ok(bound)
+    }
+
+    /// Seals what is not sealed yet, and validates everything at this commit time.
+    ///
+    /// To do both at once is not safe under every protocol. It is
+    /// - in [logical order](Order::Logical): a commit time that all branches share is what orders two transactions. Of each
+    ///   cell that one reads and the other writes, either the read time was raised to the reader's commit time first, and then the
+    ///   writer finds that his is too early ([`Vote::Later`]), or it was sealed first, and the reader finds that;
+    /// - if everything was locked while executing, as under `two-phase`: nothing is validated before everything is sealed;
+    /// - under `f1`, which locks what was read, too: it stays so until the end, so that of two transactions that each read what the
+    ///   other writes the second one meets a lock. (What it looked for and did not find is not locked, but who puts it in changes
+    ///   the index while executing.)
+    ///
+    /// In momentary order it is not, under `occ`: two transactions that each read in one database what the other writes in
+    /// another both pass, if each comes to its reads first. There [`Branch::seal`] must have been called for all branches before.
+    ///
+    /// # Errors
+    /// An [`Abort`]: the branch can only be rolled back. But of kind [`AbortKind::Held`], if it may be asked again once another one
+    /// has ended.
+    pub fn prepare(&mut self, at: Timestamp) -> Result<Vote, Abort> {
+        let bound = self.seal()?;
+        if bound > at {
+            return Ok(Vote::Later(bound));
+        }
+        if self.context.failed {
+            return Err(Abort::plain(AbortKind::Continued));
+        }
+        match self.context.validate(at) {
+            Ok(()) => Ok(Vote::Yes),
+            Err(abort) if abort.kind() == AbortKind::Held => Err(abort),
+            Err(abort) => Err(self.end_by(abort)),
+        }
+    }
+
+    /// Makes what was prepared visible, at the commit time. The branch ends.
+    ///
+    /// # Errors
+    /// [`AbortKind::Continued`] if it is not sealed: nothing has happened.
+    pub fn install(&mut self, at: Timestamp) -> Result<(), Abort> {
+        if self.sealed.is_none() || self.context.failed || !self.context.active {
+            return Err(Abort::plain(AbortKind::Continued));
+        }
+        self.sealed = None;
+        self.context.install_at(at);
+        Ok(())
+    }
+
+    /// Takes everything back. The branch ends, if there was one.
+    pub fn roll_back(&mut self) {
+        self.sealed = None;
+        self.context.roll_back();
+    }
+
+    /// The branch can only be rolled back.
+    fn end_by(&mut self, mut abort: Abort) -> Abort {
+        self.context.failed = true;
+        if abort.kind() == AbortKind::Held {
+            abort.inner_mut().kind = AbortKind::Conflict;
+            self.context.count_conflict(&abort);
+        }
+        abort
+    }
+}
+
+impl<H: Host> std::fmt::Debug for Branch<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Branch").field("id", &self.context.txn).field("active", &self.context.active).finish()
+    }
+}
+
+/// The values of a row that was just read.
+fn take_values<H: Host>(context: &mut Context<H>, row: &[u64], sizes: &[Size]) -> Values {
+    let values = Values::read(&RowReader::new(row, sizes), sizes);
+    context.free_own_copies();
+    values
+}
+
+fn put(writer: &mut EntryWriter<'_>, sizes: &[Size], values: &[&[u8]]) {
+    for (index, (size, value)) in sizes.iter().zip(values).enumerate() {
+        writer.put(index, *size, value.len(), |out| out.copy_from_slice(value));
+    }
+}
+
+fn key_bytes(key: &[u8]) -> KeyBytes {
+    let mut bytes = KeyBytes::new();
+    bytes.push(key);
+    bytes
+}
