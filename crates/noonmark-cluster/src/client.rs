@@ -18,6 +18,7 @@
 use crate::coordinator::{Coordinator, Event, Outgoing};
 use crate::message::{Answer, ClientId, Operation, Outcome, Refusal};
 use crate::partition::{PartitionMap, ServerId, TableId};
+use crate::planted::{Bug, Planted};
 use noonmark::branch::Values;
 use noonmark::{AbortKind, Age, AsKey, Key, KeyBytes, Row, SlotId, Timestamp};
 use std::marker::PhantomData;
@@ -166,6 +167,7 @@ pub struct Client<L> {
     link: L,
     policy: Policy,
     counts: Counts,
+    planted: Planted,
 }
 
 impl<L: Link> Client<L> {
@@ -177,6 +179,7 @@ impl<L: Link> Client<L> {
             link,
             policy: Policy::default(),
             counts: Counts::default(),
+            planted: Planted::default(),
         }
     }
 
@@ -188,6 +191,12 @@ impl<L: Link> Client<L> {
     /// The same; after how long a message is sent again that has not been answered.
     pub fn with_resend_after(self, resend_after_ns: u64) -> Self {
         Client { coordinator: self.coordinator.with_resend_after(resend_after_ns), ..self }
+    }
+
+    /// The same, perhaps broken on purpose.
+    #[doc(hidden)]
+    pub fn planted(self, planted: Planted) -> Self {
+        Client { coordinator: self.coordinator.planted(planted), planted, ..self }
     }
 
     /// From here on, its transactions are tried like this.
@@ -576,7 +585,10 @@ impl<L: Link> Transaction<'_, L> {
         }
         let (lower, upper) = (bytes(keys.start_bound()), bytes(keys.end_bound()));
         let bounds = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
-        let servers = self.client.map.covering(table.id, bounds, self.home());
+        let mut servers = self.client.map.covering(table.id, bounds, self.home());
+        if self.client.planted.is(Bug::BorderNotCrossed) {
+            servers.truncate(1);
+        }
         let scans = servers.into_iter().map(|server| {
             let (lower, upper, groups) = (lower.clone(), upper.clone(), table.groups.clone());
             (server, Operation::Scan { table: table.id, lower, upper, groups, reverse, limit })

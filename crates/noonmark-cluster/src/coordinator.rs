@@ -29,6 +29,7 @@ use crate::message::{
     StepOutcome,
 };
 use crate::partition::ServerId;
+use crate::planted::{Bug, Planted};
 use noonmark::branch::Standing;
 use noonmark::{Age, Timestamp};
 use std::collections::BTreeMap;
@@ -91,6 +92,9 @@ struct Running {
     phase: Phase,
     /// It only wants to know whether it could commit.
     is_rehearsal: bool,
+    /// How many were asked whether they agree to the commit time that is being tried, and how many have said yes.
+    asked: usize,
+    votes: usize,
 }
 
 /// A participant that has not said yet that it knows of the end.
@@ -105,10 +109,13 @@ pub struct Coordinator {
     client: ClientId,
     sequence: u64,
     floor: Timestamp,
+    /// That of the last attempt.
+    last_age: Option<Age>,
     running: Option<Running>,
     /// **Invariant**: at most one for each attempt and participant.
     endings: Vec<Ending>,
     resend_after_ns: u64,
+    planted: Planted,
 }
 
 impl Coordinator {
@@ -118,10 +125,18 @@ impl Coordinator {
             client,
             sequence: 0,
             floor: Timestamp::ZERO,
+            last_age: None,
             running: None,
             endings: Vec::new(),
             resend_after_ns: RESEND_AFTER_DEFAULT_NS,
+            planted: Planted::default(),
         }
+    }
+
+    /// The same, perhaps broken on purpose.
+    #[doc(hidden)]
+    pub fn planted(self, planted: Planted) -> Self {
+        Coordinator { planted, ..self }
     }
 
     /// The same; after how long a request is sent again.
@@ -147,10 +162,12 @@ impl Coordinator {
     /// Begins an attempt of a transaction of this age. One that runs is aborted.
     pub fn begin(&mut self, now_ns: u64, age: Age, out: &mut Vec<Outgoing>) -> AttemptId {
         self.abort(now_ns, out);
-        self.sequence += 1;
+        let is_again = self.planted.is(Bug::SameId) && self.last_age == Some(age);
+        self.sequence += u64::from(!is_again);
+        self.last_age = Some(age);
         let id = AttemptId { client: self.client, sequence: self.sequence };
         let (parts, phase) = (BTreeMap::new(), Phase::Idle);
-        self.running = Some(Running { id, age, parts, phase, is_rehearsal: false });
+        self.running = Some(Running { id, age, parts, phase, is_rehearsal: false, asked: 0, votes: 0 });
         id
     }
 
@@ -191,9 +208,11 @@ impl Coordinator {
     pub fn commit(&mut self, now_ns: u64, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_mut().filter(|running| matches!(running.phase, Phase::Idle))?;
         let standings = || running.parts.values().filter_map(|part| part.standing);
-        let must_seal = standings().any(|s| s.has_writes && !s.one_round) && standings().any(|s| s.has_reads);
+        let must_seal = standings().any(|s| s.has_writes && !s.one_round)
+            && standings().any(|s| s.has_reads)
+            && !self.planted.is(Bug::RoundsMerged);
         let at = running.earliest(self.floor);
-        let asked = running.parts.values().filter(|part| part.must_be_asked(at)).count();
+        let asked = running.parts.values().filter(|part| part.must_be_asked(at, self.planted)).count();
         if must_seal && asked > 1 {
             running.phase = Phase::Sealing;
             let sealers = running.servers(|part| part.standing.is_some_and(|s| s.has_writes));
@@ -208,7 +227,8 @@ impl Coordinator {
     /// Asks everybody who must be asked whether the transaction can commit at this time.
     fn prepare(&mut self, now_ns: u64, at: Timestamp, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_mut()?;
-        let asked = running.servers(|part| part.must_be_asked(at));
+        let asked = running.servers(|part| part.must_be_asked(at, self.planted));
+        (running.asked, running.votes) = (asked.len(), 0);
         let alone = asked.len() == 1 && !running.is_rehearsal;
         running.phase = Phase::Preparing { at };
         // If others hold until this very time, it may not be a later one.
@@ -271,6 +291,14 @@ impl Coordinator {
         let part = running.parts.get_mut(&from)?;
         if part.unanswered.as_ref().is_none_or(|(request, _)| request.number != number) {
             // An earlier one, doubled.
+            if self.planted.is(Bug::VoteCountedTwice)
+                && let (Phase::Preparing { at }, Reply::Worked(_, StepOutcome::Yes, _)) =
+                    (&running.phase, reply)
+                && let at = *at
+                && running.counts_as_agreed()
+            {
+                return self.decide(now_ns, at, out);
+            }
             return None;
         }
         part.unanswered = None;
@@ -325,10 +353,18 @@ impl Coordinator {
                 // What was locked for reading only is let go of with that.
                 part.is_over |=
                     part.standing.is_some_and(|s| s.holds_locks && !s.has_writes && !s.keeps_reads);
-                if !all_answered(running) {
+                running.votes += 1;
+                if !all_answered(running) && !self.planted.is(Bug::DecidedEarly) {
                     return None;
                 }
                 self.agreed_or_later(now_ns, at, out)
+            }
+            (Phase::Preparing { at }, StepOutcome::Later(_)) if self.planted.is(Bug::LaterIgnored) => {
+                let at = *at;
+                if !all_answered(running) {
+                    return None;
+                }
+                self.decide(now_ns, at, out)
             }
             (Phase::Preparing { at }, StepOutcome::Later(bound)) => {
                 let at = *at;
@@ -379,8 +415,9 @@ impl Coordinator {
 
 impl Part {
     /// Whether the transaction can commit at this time only if this one says so.
-    fn must_be_asked(&self, at: Timestamp) -> bool {
-        let asked = |s: Standing| s.has_writes || s.keeps_reads || s.has_reads && s.holds_until < at;
+    fn must_be_asked(&self, at: Timestamp, planted: Planted) -> bool {
+        let reads = |s: Standing| s.has_reads && !planted.is(Bug::ReaderSkipped);
+        let asked = |s: Standing| s.has_writes || s.keeps_reads || reads(s) && s.holds_until < at;
         !self.is_over && (self.standing.is_some_and(asked) || !self.deferred.is_empty())
     }
 }
@@ -390,6 +427,12 @@ impl Running {
     fn earliest(&self, floor: Timestamp) -> Timestamp {
         let bounds = self.parts.values().filter_map(|part| Some(part.standing?.bound));
         bounds.fold(floor, Timestamp::max)
+    }
+
+    /// One more vote: whether they are as many as were asked.
+    fn counts_as_agreed(&mut self) -> bool {
+        self.votes += 1;
+        self.votes >= self.asked
     }
 
     fn servers(&self, which: impl Fn(&Part) -> bool) -> Vec<ServerId> {

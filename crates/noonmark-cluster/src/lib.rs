@@ -82,3 +82,5 @@ pub mod coordinator;
 pub mod message;
 pub mod participant;
 pub mod partition;
+#[doc(hidden)]
+pub mod planted;

@@ -20,6 +20,7 @@ use crate::message::{
     StepOutcome,
 };
 use crate::partition::{ServerId, TableId};
+use crate::planted::{Bug, Planted};
 use noonmark::branch::{Branch, BranchHost, UntypedTable, Vote};
 use noonmark::{Abort, AbortKind, Database, TxnId};
 use std::collections::BTreeMap;
@@ -68,6 +69,7 @@ pub struct Participant {
     ended: Vec<TxnId>,
     wait_max_ns: u64,
     now_ns: u64,
+    planted: Planted,
 }
 
 impl Participant {
@@ -84,7 +86,14 @@ impl Participant {
             ended: Vec::new(),
             wait_max_ns: WAIT_MAX_DEFAULT_NS,
             now_ns: 0,
+            planted: Planted::default(),
         }
+    }
+
+    /// The same, perhaps broken on purpose.
+    #[doc(hidden)]
+    pub fn planted(self, planted: Planted) -> Self {
+        Participant { planted, ..self }
     }
 
     /// The same; how long an answer may be held back.
@@ -201,7 +210,7 @@ impl Participant {
         if attempt.sequence > latest {
             self.latest.insert(attempt.client, attempt.sequence);
             self.end_earlier(attempt);
-        } else if !self.seats.contains_key(&attempt) {
+        } else if !self.seats.contains_key(&attempt) && !self.planted.is(Bug::LateCarriedOut) {
             // Long over. Who asks for its end has not heard that it has come; anything else was late on its way.
             if let Ask::End(_) = ask {
                 out.push(Answer { attempt, from: self.server, number, reply: Reply::Ended });
@@ -265,7 +274,9 @@ impl Participant {
             // Of one that was not asked to prepare there is nothing to install.
             let _ = branch.install(at);
         }
-        self.end(attempt);
+        if !(decision == Decision::Abort && self.planted.is(Bug::LostUnlock)) {
+            self.end(attempt);
+        }
         self.reply(attempt, Reply::Ended, out);
         if self.latest.get(&attempt.client).is_some_and(|latest| *latest > attempt.sequence) {
             self.seats.remove(&attempt);
@@ -306,7 +317,7 @@ impl Participant {
         since_ns: u64,
         out: &mut Vec<Answer>,
     ) {
-        let tables = &self.tables;
+        let (tables, planted) = (&self.tables, self.planted);
         let Some(branch) = self.seats.get_mut(&attempt).and_then(|seat| seat.branch.as_mut()) else { return };
         let mut ends_at_vote = false;
         let done = operations[outcomes.len()..]
@@ -322,7 +333,7 @@ impl Participant {
                 ends_at_vote = came == StepOutcome::Yes
                     && standing.holds_locks
                     && !standing.has_writes
-                    && !standing.keeps_reads;
+                    && (!standing.keeps_reads || planted.is(Bug::ReadsLetGo));
                 Ok((came, standing))
             });
         match done {

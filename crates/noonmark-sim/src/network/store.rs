@@ -14,6 +14,7 @@ use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table as ClusterTab
 use noonmark_cluster::message::ClientId;
 use noonmark_cluster::participant::Participant;
 use noonmark_cluster::partition::{PartitionMap, Partitioning, ServerId};
+use noonmark_cluster::planted::Planted;
 use noonmark_workloads::store::{
     Appends, Conflicts, Counts, Failure, Found, Group, Index, Part, Rows, Scan, Scope, Session, Store,
     StoreError, StoreGroup, StoreKey, StoreRow, Table, TableSpec, TxnResult,
@@ -46,6 +47,9 @@ pub struct ClusterSpec {
     pub reclaim_from: usize,
     /// What the network does to messages.
     pub conditions: Conditions,
+    /// What is broken on purpose.
+    #[doc(hidden)]
+    pub planted: Planted,
 }
 
 impl ClusterSpec {
@@ -62,6 +66,7 @@ impl ClusterSpec {
             policy: Policy::default(),
             reclaim_from: 32,
             conditions: Conditions::quiet(),
+            planted: Planted::default(),
         }
     }
 
@@ -118,7 +123,8 @@ impl ClusterStore {
                 .reclaim_from(spec.reclaim_from)
                 .order(spec.order());
             let database = build(builder).build().map_err(|error| session(error.to_string()))?;
-            Ok(Participant::new(ServerId::new(number), database).with_wait_max(spec.wait_max_ns))
+            let participant = Participant::new(ServerId::new(number), database);
+            Ok(participant.with_wait_max(spec.wait_max_ns).planted(spec.planted))
         });
         let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;
         let network = Network::new(cores.clone(), servers, spec.conditions.clone(), seed);
@@ -367,7 +373,7 @@ impl Store for ClusterStore {
             worker: u16::try_from(number / servers).unwrap_or(u16::MAX),
         };
         let client = Client::new(id, Arc::new(made.0.clone()), network.link(id));
-        let client = client.with_resend_after(spec.resend_after_ns);
+        let client = client.with_resend_after(spec.resend_after_ns).planted(spec.planted);
         Ok(ClusterSession { client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
     }
 

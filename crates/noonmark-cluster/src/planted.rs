@@ -1,0 +1,72 @@
+//! Bugs to plant: participants and coordinators broken on purpose.
+//!
+//! As in the engine: only with the feature `planted-bugs`, which nothing but tests turns on. Without it nothing is ever planted, and the
+//! compiler knows.
+
+/// A way in which a cluster is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A participant that is told that a transaction has aborted says that it knows, and keeps its locks.
+    LostUnlock,
+    /// What was late on its way, and of an attempt that is long over, is carried out.
+    LateCarriedOut,
+    /// A vote that arrives twice counts as two.
+    VoteCountedTwice,
+    /// A participant that wrote nothing is not asked, though its reads may not hold.
+    ReaderSkipped,
+    /// Everything is sealed and validated in one round, under whatever protocol.
+    RoundsMerged,
+    /// A transaction that is tried again is the same attempt once more.
+    SameId,
+    /// What was locked for reading when it was prepared is let go of with the vote.
+    ReadsLetGo,
+    /// A participant that could only commit later is taken to have agreed.
+    LaterIgnored,
+    /// A participant that votes yes is told to commit before the others have voted.
+    DecidedEarly,
+    /// A scan of several servers asks the first one only.
+    BorderNotCrossed,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: &'static [Bug] = &[
+        Bug::LostUnlock,
+        Bug::LateCarriedOut,
+        Bug::VoteCountedTwice,
+        Bug::ReaderSkipped,
+        Bug::RoundsMerged,
+        Bug::SameId,
+        Bug::ReadsLetGo,
+        Bug::LaterIgnored,
+        Bug::DecidedEarly,
+        Bug::BorderNotCrossed,
+    ];
+}
+
+/// The bug that is planted, if one is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Planted {
+    #[cfg(feature = "planted-bugs")]
+    bug: Option<Bug>,
+}
+
+impl Planted {
+    /// This one.
+    #[cfg(feature = "planted-bugs")]
+    pub fn some(bug: Bug) -> Self {
+        Planted { bug: Some(bug) }
+    }
+
+    /// Whether it is this one.
+    #[inline(always)]
+    pub(crate) fn is(self, bug: Bug) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        return self.bug == Some(bug);
+        #[cfg(not(feature = "planted-bugs"))]
+        {
+            let _ = bug;
+            false
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Clusters under networks that lose, double and hold up messages: histories have serial orders, and broken clusters are found out.
+
+use noonmark::{Bug as EngineBug, Protocol};
+use noonmark_cluster::planted::{Bug, Planted};
+use noonmark_sim::fuzz::Verdict;
+use noonmark_sim::network::fuzz::ClusterCase;
+
+/// Runs cases until one is broken: the seed, and what the checker says.
+fn first_broken(
+    seeds: u64,
+    protocols: &[Protocol],
+    run: impl Fn(ClusterCase) -> Verdict,
+) -> Option<(u64, String)> {
+    (0..seeds).find_map(|seed| match run(ClusterCase::draw(seed, protocols)) {
+        Verdict::Holds { .. } => None,
+        Verdict::Broken(why) => Some((seed, why)),
+    })
+}
+
+#[test]
+fn every_protocol_alone_and_all_of_them_mixed() {
+    let all = ClusterCase::protocols();
+    assert!(all.len() >= 7, "{all:?}");
+    for protocols in all.iter().map(std::slice::from_ref).chain([&all[..]]) {
+        let broken = first_broken(60, protocols, |case| case.run().unwrap());
+        assert_eq!(broken, None, "{protocols:?}");
+    }
+}
+
+/// Each is found within so many seeds; the checker's words, or what else went wrong, are not looked at.
+#[test]
+fn planted_bugs_are_found() {
+    let all = ClusterCase::protocols();
+    for (bug, protocols, seeds) in [
+        (Bug::LostUnlock, &all[..], 40),
+        (Bug::LateCarriedOut, &all[..], 400),
+        (Bug::VoteCountedTwice, &all[..], 2000),
+        (Bug::ReaderSkipped, &all[..], 400),
+        (Bug::RoundsMerged, &[Protocol::Occ][..], 2000),
+        (Bug::SameId, &all[..], 40),
+        (Bug::ReadsLetGo, &[Protocol::F1][..], 2000),
+        (Bug::LaterIgnored, &[Protocol::Sundial, Protocol::TicToc][..], 2000),
+        (Bug::DecidedEarly, &all[..], 2000),
+        (Bug::BorderNotCrossed, &all[..], 400),
+    ] {
+        let found = first_broken(seeds, protocols, |mut case| {
+            case.cluster.planted = Planted::some(bug);
+            case.run().unwrap()
+        });
+        let (seed, why) = found.unwrap_or_else(|| panic!("{bug:?} was not found in {seeds} seeds"));
+        println!("{bug:?}: seed {seed}: {}", why.lines().next().unwrap_or_default());
+    }
+}
+
+#[test]
+fn broken_rules_are_found_here_too() {
+    for (bug, protocol, seeds) in [
+        (EngineBug::RenewBlindly, Protocol::Sundial, 1000),
+        (EngineBug::LocksIgnored, Protocol::Occ, 1000),
+        (EngineBug::BoundNotMoved, Protocol::Sundial, 1000),
+        (EngineBug::SkipLeafCheck, Protocol::TwoPhaseWaitDie, 1000),
+        (EngineBug::ReadUnlockedEarly, Protocol::TwoPhaseNoWait, 1000),
+        (EngineBug::SkipValidation, Protocol::Adaptive, 1000),
+    ] {
+        let found =
+            first_broken(seeds, &[protocol], |case| case.run_on(|builder| builder.plant(bug)).unwrap());
+        let (seed, why) = found.unwrap_or_else(|| panic!("{bug:?} was not found in {seeds} seeds"));
+        println!("{bug:?}: seed {seed}: {}", why.lines().next().unwrap_or_default());
+    }
+}
+
+#[test]
+fn a_run_repeats_from_its_seed() {
+    let protocols = ClusterCase::protocols();
+    for seed in 0..10 {
+        let run = || ClusterCase::draw(seed, &protocols).run().unwrap();
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}
