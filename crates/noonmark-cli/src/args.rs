@@ -400,6 +400,7 @@ Examples:
   noonmark fuzz                                         a thousand schedules of all protocols and mixes of them
   noonmark fuzz --protocol tictoc,occ --seeds 0..50000
   noonmark fuzz --seeds 4711..4712                      one of them again
+  noonmark fuzz --cluster --protocol sundial            on clusters, whose network loses messages
 
 A seed decides everything: tables, protocols, transactions, and which of the workers goes on at each step. The workers are coroutines
 on one thread, so a seed gives the same run on every machine. What is printed of a broken one is the checker's report,
@@ -412,6 +413,10 @@ pub struct Fuzz {
     /// Which seeds, the last one not included
     #[arg(long, value_name = "A..B", value_parser = seeds, default_value = "0..1000")]
     pub seeds: std::ops::Range<u64>,
+
+    /// On clusters of one to four servers, over a network that loses, doubles and holds up messages and is cut in two
+    #[arg(long)]
+    pub cluster: bool,
 }
 
 fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {

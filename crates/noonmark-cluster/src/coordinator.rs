@@ -8,8 +8,8 @@
 //! From what each participant has said it [stands](Standing) for, the coordinator knows the earliest commit time, `at`, and who must be
 //! asked before the transaction can commit then.
 //!
-//! 1. *Seal*, only if validation may not come before everything is locked everywhere ([`Standing::one_round`]): the participants with
-//!    writes lock them, and say from when on they may be written.
+//! 1. *Seal*, only if validation may not come before everything is locked everywhere ([`Standing::locks_late`],
+//!    [`Standing::only_looks`]): the participants with writes lock them, and say from when on they may be written.
 //! 2. *Prepare*, at `at`: those with writes, those whose reads do not hold until then, those who lock their reads now. One that says
 //!    *later* raises `at`, and all who must be asked are asked again: what has been validated at one time says nothing of a later one.
 //! 3. *Decide*. If all have said yes, it has committed, and the client is told. Those who are prepared are told, again and again until
@@ -208,8 +208,8 @@ impl Coordinator {
     pub fn commit(&mut self, now_ns: u64, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_mut().filter(|running| matches!(running.phase, Phase::Idle))?;
         let standings = || running.parts.values().filter_map(|part| part.standing);
-        let must_seal = standings().any(|s| s.has_writes && !s.one_round)
-            && standings().any(|s| s.has_reads)
+        let must_seal = standings().any(|s| s.locks_late)
+            && standings().any(|s| s.only_looks)
             && !self.planted.is(Bug::RoundsMerged);
         let at = running.earliest(self.floor);
         let asked = running.parts.values().filter(|part| part.must_be_asked(at, self.planted)).count();

@@ -63,6 +63,30 @@ pub struct Case {
     pub schedule: Schedule,
 }
 
+/// A case of a fuzzer, which follows from its seed.
+pub trait Seeded: fmt::Display + Sized {
+    /// Draws a case, of these protocols.
+    fn draw(seed: u64, protocols: &[Protocol]) -> Self;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`RunError`] if it could not be run at all.
+    fn run(&self) -> Result<Verdict, RunError>;
+
+    /// The same with fewer transactions, or fewer that run them.
+    fn smaller(&self) -> Vec<Self>;
+
+    /// The smallest case that it could be made into that still fails, judged by `fails`.
+    fn shrink(self, fails: impl Fn(&Self) -> bool) -> Self {
+        let mut case = self;
+        while let Some(smaller) = case.smaller().into_iter().find(&fails) {
+            case = smaller;
+        }
+        case
+    }
+}
+
 /// What became of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -261,23 +285,27 @@ impl Case {
             None => Verdict::Holds { committed, steps: report.steps },
         })
     }
+}
 
-    /// The smallest case that it could be made into that still fails, judged by `fails`.
-    pub fn shrink(&self, fails: impl Fn(&Case) -> bool) -> Case {
-        let mut case = self.clone();
-        loop {
-            let fewer = |count: usize| [count / 2, count * 3 / 4, count - 1];
-            let transactions =
-                fewer(case.transactions).map(|transactions| Case { transactions, ..case.clone() });
-            let workers = fewer(case.workers).map(|workers| Case { workers, ..case.clone() });
-            let smaller = workers.into_iter().chain(transactions);
-            let mut possible = smaller.filter(|smaller| smaller.workers > 0 && smaller.transactions > 0);
-            match possible.find(|smaller| *smaller != case && fails(smaller)) {
-                Some(smaller) => case = smaller,
-                None => return case,
-            }
-        }
+impl Seeded for Case {
+    fn draw(seed: u64, protocols: &[Protocol]) -> Self {
+        Case::draw(seed, protocols)
     }
+
+    fn run(&self) -> Result<Verdict, RunError> {
+        Case::run(self)
+    }
+
+    fn smaller(&self) -> Vec<Self> {
+        let workers = fewer(self.workers).map(|workers| Case { workers, ..self.clone() });
+        let transactions = fewer(self.transactions).map(|transactions| Case { transactions, ..self.clone() });
+        workers.chain(transactions).collect()
+    }
+}
+
+/// Counts that are less, but not zero.
+pub(crate) fn fewer(count: usize) -> impl Iterator<Item = usize> {
+    [count / 2, count * 3 / 4, count - 1].into_iter().filter(|fewer| *fewer > 0)
 }
 
 impl fmt::Display for Case {

@@ -77,3 +77,12 @@ fn a_run_repeats_from_its_seed() {
         assert_eq!(run(), run(), "seed {seed}");
     }
 }
+
+/// Under `f1` a key that was looked for in vain is not locked, and one round of validation is not enough (once believed, and found by these).
+#[test]
+fn what_f1_did_not_find_is_validated_once_everything_is_sealed() {
+    for seed in [1091, 1924] {
+        let case = ClusterCase::draw(seed, &[Protocol::F1]);
+        assert!(matches!(case.run().unwrap(), Verdict::Holds { .. }), "{case}");
+    }
+}

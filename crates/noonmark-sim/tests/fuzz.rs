@@ -1,7 +1,7 @@
 //! The fuzzer: what it finds in an engine that is broken on purpose, and that it finds nothing in the one that is not.
 
 use noonmark::{Bug, Leases, Protocol};
-use noonmark_sim::fuzz::{Case, Verdict};
+use noonmark_sim::fuzz::{Case, Seeded, Verdict};
 use noonmark_workloads::store::Granularity;
 
 /// A few cases of all protocols and mixes hold, and are the same when they are run again.
@@ -96,7 +96,7 @@ fn planted_bugs_are_found() {
         };
         // The engine is not to blame for it.
         assert!(matches!(found.run().unwrap(), Verdict::Holds { .. }), "{found}");
-        let smaller = found.shrink(fails);
+        let smaller = found.clone().shrink(fails);
         assert!(fails(&smaller), "{smaller}");
         assert!(
             smaller.workers * smaller.transactions <= found.workers * found.transactions,

@@ -12,7 +12,7 @@
 //! 2. [`Branch::install`] makes it visible, or [`Branch::roll_back`] takes it back.
 //!
 //! [`Branch::seal`] is the first half of the first round by itself, for protocols under which everything must be sealed
-//! everywhere before anything is validated anywhere: see [`Standing::one_round`].
+//! everywhere before anything is validated anywhere: see [`Standing::locks_late`].
 //!
 //! A branch never waits. Its database's host [defers](noonmark_core::Host::DEFERS): what another branch is in the way of comes back as
 //! [`AbortKind::Held`], with that branch's transaction as its [`other`](Abort::other), and is asked for again once that one has
@@ -229,8 +229,12 @@ pub struct Standing {
     pub holds_locks: bool,
     /// What it has read will be locked when it is prepared, and stays so until it is told how the transaction ended.
     pub keeps_reads: bool,
-    /// To seal and to validate may be one round, whatever the other branches do: see [`Branch::prepare`].
-    pub one_round: bool,
+    /// Something that it writes is not locked before it is sealed. Where another branch [only looks](Standing::only_looks), everything
+    /// must be sealed everywhere before anything is validated: see [`Branch::prepare`].
+    pub locks_late: bool,
+    /// Something that it has read, or looked for, is looked at once more when it is prepared, and nothing keeps it as it is from
+    /// then on.
+    pub only_looks: bool,
 }
 
 /// How a branch votes.
@@ -426,18 +430,16 @@ impl<H: Host> Branch<H> {
             has_writes: !context.writes.is_empty(),
             holds_locks: !context.writes.is_empty(),
             keeps_reads: false,
-            one_round: true,
+            locks_late: false,
+            only_looks: !logical && !context.nodes.is_empty(),
         };
-        let mut all_held = true;
-        let mut all_sealed_reads = true;
         for entry in context.writes.entries() {
             let t = entry.table.get();
             let hold = entry.hold();
-            all_held &= hold.prev.is_some() || hold.intent;
+            standing.locks_late |= !logical && hold.prev.is_none() && !hold.intent;
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let bound = with_protocol!(t.protocol, P => {
-                all_sealed_reads &= P::SEALS_READS;
                 // What it holds stays as it is; what it does not, it has seen, or will find out about.
                 let now = cell.word.load();
                 let prev = hold.prev.or(entry.seen()).or((!now.is_locked()).then_some(now));
@@ -447,8 +449,8 @@ impl<H: Host> Branch<H> {
         }
         for entry in &context.reads {
             with_protocol!(entry.table.get().protocol, P => {
-                all_sealed_reads &= P::SEALS_READS;
                 standing.keeps_reads |= P::SEALS_READS;
+                standing.only_looks |= !logical && !P::SEALS_READS && entry.seen.until != Timestamp::MAX;
                 standing.holds_locks |= P::LOCKS_READS;
             });
             let holds = logical || entry.seen.until == Timestamp::MAX;
@@ -459,7 +461,6 @@ impl<H: Host> Branch<H> {
             let until = if logical { Timestamp::new(node.seen.rts) } else { Timestamp::ZERO };
             standing.holds_until = standing.holds_until.min(until);
         }
-        standing.one_round = logical || all_held || all_sealed_reads;
         standing
     }
 
@@ -483,17 +484,20 @@ impl<H: Host> Branch<H> {
 
     /// Seals what is not sealed yet, and validates everything at this commit time.
     ///
-    /// To do both at once is not safe under every protocol. It is
+    /// To do both at once is not always safe. It is
     /// - in [logical order](Order::Logical): a commit time that all branches share is what orders two transactions. Of each
     ///   cell that one reads and the other writes, either the read time was raised to the reader's commit time first, and then the
     ///   writer finds that his is too early ([`Vote::Later`]), or it was sealed first, and the reader finds that;
-    /// - if everything was locked while executing, as under `two-phase`: nothing is validated before everything is sealed;
-    /// - under `f1`, which locks what was read, too: it stays so until the end, so that of two transactions that each read what the
-    ///   other writes the second one meets a lock. (What it looked for and did not find is not locked, but who puts it in changes
-    ///   the index while executing.)
+    /// - if everything that is written was locked while executing, as under `two-phase`: nothing is validated before everything
+    ///   is sealed;
+    /// - if everything that was read is locked when it is looked at, as under `f1`: of two transactions that each read what the other
+    ///   writes the second one meets a lock.
     ///
-    /// In momentary order it is not, under `occ`: two transactions that each read in one database what the other writes in
-    /// another both pass, if each comes to its reads first. There [`Branch::seal`] must have been called for all branches before.
+    /// It is not if one branch [locks late](Standing::locks_late) and another [only looks](Standing::only_looks). Two transactions
+    /// that each read in one database what the other writes in another both pass, if each comes to its reads first. One of
+    /// them may even have come and gone before the other comes to its writes; so it is of no help that a key which one of them
+    /// looked for in vain is put in while the other still executes. Then [`Branch::seal`] must have been called for all
+    /// branches before.
     ///
     /// # Errors
     /// An [`Abort`]: the branch can only be rolled back. But of kind [`AbortKind::Held`], if it may be asked again once another one

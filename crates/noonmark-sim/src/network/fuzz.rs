@@ -9,7 +9,7 @@ use super::store::{ClusterSpec, ClusterStore};
 use super::{Conditions, Cut};
 use crate::cores::{Limits, SimulationError};
 use crate::experiment::make_workers;
-use crate::fuzz::Verdict;
+use crate::fuzz::{Seeded, Verdict, fewer};
 use noonmark::branch::{Branch, BranchHost};
 use noonmark::{Leases, Order, Protocol};
 use noonmark_cluster::client::Policy;
@@ -220,6 +220,23 @@ impl ClusterCase {
             Some(condition) => Verdict::Broken(condition.words),
             None => Verdict::Holds { committed, steps: report.steps },
         })
+    }
+}
+
+impl Seeded for ClusterCase {
+    fn draw(seed: u64, protocols: &[Protocol]) -> Self {
+        ClusterCase::draw(seed, protocols)
+    }
+
+    fn run(&self) -> Result<Verdict, RunError> {
+        ClusterCase::run(self)
+    }
+
+    fn smaller(&self) -> Vec<Self> {
+        let clients = fewer(self.clients).map(|clients| ClusterCase { clients, ..self.clone() });
+        let transactions =
+            fewer(self.transactions).map(|transactions| ClusterCase { transactions, ..self.clone() });
+        clients.chain(transactions).collect()
     }
 }
 
