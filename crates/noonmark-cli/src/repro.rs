@@ -92,7 +92,8 @@ fn planned(args: &Repro) -> Result<Plan, Failure> {
     cores.sort_unstable();
     cores.dedup();
     if !cores.is_empty() && !args.all {
-        let other = experiments.iter().find(|experiment| experiment.axis != Axis::Cores);
+        let other =
+            experiments.iter().find(|experiment| !matches!(experiment.axis, Axis::Cores | Axis::Workers));
         if let Some(Experiment { name, .. }) = other {
             return Err(Failure::usage(format!(
                 "--cores: {name} varies something else, on as many cores as its paper"
@@ -162,6 +163,7 @@ fn next(state: &Mutex<State>, runs: usize) -> Option<usize> {
 fn in_words(cell: &Cell) -> String {
     let workload = match cell.variant.workload {
         Workload::Ycsb { .. } | Workload::Leased(_) => "YCSB".into(),
+        Workload::Spanning(spanning) => format!("YCSB on {} servers", spanning.servers),
         Workload::Contended(Contended { contention_percent: x, read_only_percent, .. }) => {
             format!("YCSB {x}:{} {read_only_percent} % read-only", 100 - x)
         }
@@ -170,7 +172,11 @@ fn in_words(cell: &Cell) -> String {
             format!("{structure} {updates_percent} % updates")
         }
     };
-    let cores = if cell.cores == 1 { "1 core".into() } else { format!("{} cores", cell.cores) };
+    let cores = match (&cell.variant.workload, cell.cores) {
+        (Workload::Spanning(_), workers) => format!("{workers} workers each"),
+        (_, 1) => "1 core".into(),
+        (_, cores) => format!("{cores} cores"),
+    };
     let groups = match cell.protocol.groups(cell.granularity) {
         "" => String::new(),
         groups => format!(" {groups}"),

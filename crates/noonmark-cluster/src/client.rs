@@ -204,6 +204,11 @@ impl<L: Link> Client<L> {
         self.policy = policy;
     }
 
+    /// Its name.
+    pub fn id(&self) -> ClientId {
+        self.coordinator.client()
+    }
+
     /// What it has counted.
     pub fn counts(&self) -> Counts {
         self.counts
@@ -455,6 +460,51 @@ impl<L: Link> Transaction<'_, L> {
         let operations = operations.collect();
         let outcomes = self.run(operations).await?;
         outcomes.into_iter().map(|outcome| self.one_row(vec![outcome])).collect()
+    }
+
+    /// Reads rows that must be there, and whose keys are known together, with one message to each of their servers; gives each to
+    /// `each`, in the order of the keys, and writes those that are said to be changed.
+    ///
+    /// # Errors
+    /// As [`Transaction::need`].
+    pub async fn access_many<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        keys: &[(K, bool)],
+        mut each: impl FnMut(usize, &mut R),
+    ) -> Result<(), ClusterAbort> {
+        let home = self.home();
+        let mut operations = Vec::new();
+        // How many of the operations are of each key.
+        let mut counts = Vec::with_capacity(keys.len());
+        for (key, is_changed) in keys {
+            let key = KeyBytes::of(key);
+            let servers = match is_changed {
+                true => self.client.map.writers(table.id, key.as_slice()),
+                false => vec![self.client.map.reader(table.id, key.as_slice(), home)],
+            };
+            counts.push(servers.len());
+            operations
+                .extend(servers.into_iter().map(|server| (server, read(table, key.as_slice(), *is_changed))));
+        }
+        let servers: Vec<ServerId> = operations.iter().map(|(server, _)| *server).collect();
+        let mut outcomes = self.run(operations).await?.into_iter();
+        let mut from = 0;
+        for (index, ((key, is_changed), count)) in keys.iter().zip(counts).enumerate() {
+            let of_key = outcomes.by_ref().take(count).collect();
+            let Some(mut row) = self.one_row::<R>(of_key)? else {
+                return Err(missing::<K>(KeyBytes::of(key).as_slice()));
+            };
+            each(index, &mut row);
+            if *is_changed {
+                let (key, values) = (KeyBytes::of(key), Values::of(&row));
+                for server in &servers[from..from + count] {
+                    self.client.coordinator.defer(*server, write(table, key.as_slice(), values.clone()));
+                }
+            }
+            from += count;
+        }
+        Ok(())
     }
 
     /// Reads, changes and writes a row that must be there, or a column group of it.

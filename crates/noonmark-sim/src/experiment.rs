@@ -191,6 +191,17 @@ pub(crate) fn measure<J: Job>(
     workers: Vec<J::Worker>,
     plan: &Plan,
 ) -> Result<Done<J::Counts>, ExperimentError> {
+    measure_by(cores, job, workers, plan, |limits, bodies| cores.run(limits, bodies))
+}
+
+/// The same, where `run` is who runs them on these cores, perhaps besides others.
+pub(crate) fn measure_by<'j, J: Job>(
+    cores: &'j VirtualCores,
+    job: &'j J,
+    workers: Vec<J::Worker>,
+    plan: &Plan,
+    run: impl FnOnce(Limits, Vec<Box<dyn FnOnce() + '_>>) -> Result<Report, SimulationError>,
+) -> Result<Done<J::Counts>, ExperimentError> {
     let began_ps = cores.now_ps();
     let from_ps = began_ps + plan.warm_up_ps;
     let until_ps = from_ps + plan.measured_ps;
@@ -213,7 +224,8 @@ pub(crate) fn measure<J: Job>(
     };
     // Twice the time: whoever has a transaction under way may end it.
     let limits = Limits { until_ps: 2 * (plan.warm_up_ps + plan.measured_ps), steps: plan.steps_max };
-    let report = cores.run(limits, workers.into_iter().map(body))?;
+    let bodies = workers.into_iter().map(|worker| Box::new(body(worker)) as Box<dyn FnOnce() + '_>);
+    let report = run(limits, bodies.collect())?;
     if let Some(error) = failed.take() {
         return Err(error.into());
     }

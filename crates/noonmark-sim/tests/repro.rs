@@ -370,3 +370,25 @@ fn what_does_not_go_together_is_refused() {
     assert!(refused("granularity-fig2a", Rules::Memory(Contender::Dctl)).contains("DCTL does not run"));
     assert!(refused("slowclocks-fig7", Rules::Memory(Contender::TicToc)).contains("structure ravl"));
 }
+
+/// Four servers on a virtual network: as exact as on virtual cores.
+#[test]
+fn sundial_figure_7_across_servers() {
+    let figure = |protocol: Protocol| {
+        let run = run("sundial-fig7", protocol, Coarse, 4);
+        (protocol.name(), run.committed, run.aborted(), run.traffic.map_or(0, |traffic| traffic.messages))
+    };
+    assert_eq!(
+        [Sundial, Protocol::TwoPhaseWaitDie, Protocol::F1, TicToc].map(figure),
+        [
+            ("sundial", 96, 31, 711),
+            ("two-phase-wait-die", 89, 43, 662),
+            ("f1", 86, 36, 1037),
+            ("tictoc", 94, 27, 853),
+        ]
+    );
+    let variant = named("sundial-fig7").variant.clone();
+    let cell = Cell { variant, protocol: Rules::Engine(Swiss), granularity: Coarse, cores: 2 };
+    let refused = repro::run(&cell, &SMALL, 1).unwrap_err().to_string();
+    assert!(refused.contains("swiss does not span servers yet"), "{refused}");
+}

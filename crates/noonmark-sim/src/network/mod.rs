@@ -11,11 +11,12 @@
 
 pub mod fuzz;
 pub mod store;
+pub mod ycsb;
 
 use crate::VirtualCores;
 use noonmark_cluster::client::{Link, Received};
 use noonmark_cluster::coordinator::Outgoing;
-use noonmark_cluster::message::{Answer, ClientId, Request, WireSize};
+use noonmark_cluster::message::{Answer, Ask, ClientId, Request, Step, WireSize};
 use noonmark_cluster::participant::Participant;
 use noonmark_cluster::partition::ServerId;
 use noonmark_core::Host;
@@ -45,8 +46,11 @@ pub struct Conditions {
     pub latency_max_ns: u64,
     /// How long one is on its way within a server.
     pub local_ns: u64,
-    /// How long a server takes for each message that it gets.
+    /// How long a server's input thread takes for each message that it gets from another, and its output thread for each that it
+    /// sends.
     pub handling_ns: u64,
+    /// How long an operation takes, and what is seen to of it at the commit: at whichever thread carries it out.
+    pub access_ns: u64,
     /// Bytes that one server can send in a microsecond.
     pub bytes_per_us: u64,
     /// The share of messages that are lost.
@@ -69,12 +73,23 @@ impl Conditions {
             latency_max_ns: 60_000,
             local_ns: 500,
             handling_ns: 1_000,
+            access_ns: 0,
             bytes_per_us: 1_250,
             loss: 0.0,
             doubled: 0.0,
             held_up: 0.0,
             cuts: Vec::new(),
             heals_at_ns: 0,
+        }
+    }
+}
+
+impl Conditions {
+    /// How long it takes to carry out a request.
+    fn work_ns(&self, request: &Request) -> u64 {
+        match &request.ask {
+            Ask::Work(operations, Step::Execute) => operations.len() as u64 * self.access_ns,
+            Ask::Work(..) | Ask::End(_) => self.access_ns,
         }
     }
 }
@@ -238,8 +253,11 @@ impl Network {
             let mut answers = Vec::new();
             match request {
                 Some(request) => {
-                    let handling_ns = lock(&self.state).conditions.handling_ns;
-                    self.cores.sleep_ns(handling_ns);
+                    let cost_ns = {
+                        let conditions = &lock(&self.state).conditions;
+                        conditions.handling_ns + conditions.work_ns(&request)
+                    };
+                    self.cores.sleep_ns(cost_ns);
                     let mut participant = lock(&self.servers[server]);
                     participant.receive(self.cores.now_ns(), request, &mut answers);
                 }
@@ -252,7 +270,12 @@ impl Network {
                         let until_ns = [wants_at_ns, first_ns].into_iter().flatten().min();
                         self.cores.block_on(until_ns, |waker| {
                             let mut state = lock(&self.state);
-                            if state.clients_left == 0 || state.to_servers[server].first_at_ns() != first_ns {
+                            let first_now_ns = state.to_servers[server].first_at_ns();
+                            let wants_now_ns = lock(&self.servers[server]).wants_time_at_ns();
+                            if state.clients_left == 0
+                                || first_now_ns != first_ns
+                                || wants_now_ns != wants_at_ns
+                            {
                                 return Poll::Ready(());
                             }
                             state.to_servers[server].waker = Some(waker.clone());
@@ -287,6 +310,9 @@ impl Network {
         if !lock(&self.state).runs {
             return self.answer_at_once(to, request);
         }
+        if from == to {
+            return self.work_at_home(to, request);
+        }
         let times = self.journeys(from, to, request.wire_bytes());
         let mut state = lock(&self.state);
         let mut waker = None;
@@ -298,6 +324,24 @@ impl Network {
             waker = inbox.waker.take().or(waker);
         }
         drop(state);
+        waker.iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// A client works on the rows of its own server by itself.
+    fn work_at_home(&self, server: ServerId, request: Request) {
+        let cost_ns = {
+            let mut state = lock(&self.state);
+            state.traffic.messages += 1;
+            state.conditions.work_ns(&request)
+        };
+        self.cores.sleep_ns(cost_ns);
+        let mut answers = Vec::new();
+        self.with_server(server.index(), |server| server.receive(self.cores.now_ns(), request, &mut answers));
+        for answer in answers {
+            self.post_answer(answer);
+        }
+        // What is held back now may have a time at which the server wants to look.
+        let waker = lock(&self.state).to_servers[server.index()].waker.take();
         waker.iter().for_each(Waker::wake_by_ref);
     }
 
@@ -334,7 +378,9 @@ impl Network {
         }
         // One after another.
         let sending = &mut sending_until_ns[from.index()];
-        *sending = (*sending).max(now_ns) + bytes as u64 * 1_000 / conditions.bytes_per_us.max(1);
+        *sending = (*sending).max(now_ns)
+            + conditions.handling_ns
+            + bytes as u64 * 1_000 / conditions.bytes_per_us.max(1);
         let copies = 1 + u64::from(!heals && random.happens(conditions.doubled));
         traffic.doubled += copies - 1;
         let arrives = |_| {

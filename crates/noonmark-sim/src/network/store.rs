@@ -176,7 +176,7 @@ impl ClusterStore {
 }
 
 /// The answer of a future that waits by suspending whoever polls it.
-fn now<T>(future: impl Future<Output = T>) -> Result<T, ClusterAbort> {
+pub(super) fn now<T>(future: impl Future<Output = T>) -> Result<T, ClusterAbort> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Ok(value),
         // No link of a virtual network leaves its future waiting.
@@ -193,6 +193,11 @@ pub struct ClusterSession {
 }
 
 impl ClusterSession {
+    /// Who runs its transactions.
+    pub fn client(&mut self) -> &mut Client<VirtualLink> {
+        &mut self.client
+    }
+
     /// Sees to it that all servers know how its transactions have ended.
     pub fn settle(&mut self) {
         let _ = now(self.client.settle());
@@ -374,6 +379,7 @@ impl Store for ClusterStore {
         };
         let client = Client::new(id, Arc::new(made.0.clone()), network.link(id));
         let client = client.with_resend_after(spec.resend_after_ns).planted(spec.planted);
+        let client = client.with_policy(spec.policy.clone());
         Ok(ClusterSession { client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
     }
 

@@ -13,6 +13,8 @@ pub enum Axis {
         /// On so many cores.
         cores: usize,
     },
+    /// How many workers each server of a cluster has.
+    Workers,
     /// How many percent of the transactions only read.
     ReadOnly {
         /// On so many cores.
@@ -39,6 +41,7 @@ impl Axis {
     pub(super) fn name(self) -> &'static str {
         match self {
             Axis::Cores => Reproduction::CORES,
+            Axis::Workers => Reproduction::WORKERS,
             Axis::Contention { .. } => Axis::CONTENTION,
             Axis::ReadOnly { .. } => Axis::READ_ONLY,
         }
@@ -57,7 +60,7 @@ impl Axis {
                 cores
             }
             (Axis::Contention { cores } | Axis::ReadOnly { cores }, _) => cores,
-            (Axis::Cores, _) => point,
+            (Axis::Cores | Axis::Workers, _) => point,
         }
     }
 
@@ -82,6 +85,7 @@ impl Axis {
             (Axis::Cores, []) => "on enough numbers of cores".into(),
             (_, []) => "at enough points".into(),
             (Axis::Cores, [1]) => "on 1 core".into(),
+            (Axis::Workers, _) => format!("with {} workers a server", list(|point| point.to_string())),
             (Axis::Cores, _) => format!("on {} cores", list(|point| point.to_string())),
             (Axis::Contention { .. }, _) => format!("at {}", list(ratio)),
             (Axis::ReadOnly { .. }, _) => format!("at {} read-only", list(|point| format!("{point} %"))),
@@ -92,6 +96,7 @@ impl Axis {
     pub(super) fn briefly(self, point: usize) -> String {
         match self {
             Axis::Cores => format!("on {point}"),
+            Axis::Workers => format!("with {point}"),
             Axis::Contention { .. } => format!("at {}", ratio(point)),
             Axis::ReadOnly { .. } => format!("at {point} %"),
         }

@@ -1,11 +1,15 @@
 //! One run: a workload with all its choices, one protocol, one granularity, so many cores.
 
-use super::{Rules, Short, Variant, WarehouseTotal, Workload};
+use super::{Rules, Short, Spanning, Variant, WarehouseTotal, Workload};
 use crate::experiment::{self, ExperimentError, Measured};
+use crate::network::store::ClusterSpec;
+use crate::network::ycsb::YcsbSpec;
+use crate::network::{self, Conditions};
 use crate::{Picoseconds, VirtualCores, memory};
 use noonmark::{Database, Policy, Protocol};
+use noonmark_cluster::client::Policy as ClusterPolicy;
 use noonmark_workloads::engine::EngineStore;
-use noonmark_workloads::report::{LIMIT, Latency, Lines, RunReport};
+use noonmark_workloads::report::{LIMIT, Latency, Lines, Reproduction, RunReport, Traffic};
 use noonmark_workloads::stm::Contender;
 use noonmark_workloads::store::{Granularity, IndexKind, StoreError};
 use noonmark_workloads::tpcc::population::Scale;
@@ -21,6 +25,8 @@ use std::time::Duration;
 
 /// [Granularity §4.3].
 const WAREHOUSES: u16 = 8;
+/// By how much longer runs on servers are, whose transactions wait for messages.
+const SLOWER: Picoseconds = 25;
 /// What is given up as getting nowhere: some hundred times what a run takes.
 const STEPS_MAX: u64 = 20_000_000_000;
 
@@ -84,6 +90,13 @@ impl Size {
         let ms = |ps: Picoseconds| ps as f64 / 1e9;
         let data = match workload {
             Workload::Ycsb { .. } | Workload::Leased(_) => format!("{} rows", self.rows),
+            Workload::Spanning(_) => {
+                let (measured, before) = (ms(self.measured_ps * SLOWER), ms(self.warm_up_ps * SLOWER));
+                let rows = self.spanning_rows();
+                return format!(
+                    "{rows} rows a server; {measured} ms of virtual time, after {before} ms of warming up"
+                );
+            }
             Workload::Contended(_) => format!("{} rows", self.contended_rows),
             Workload::Memory(short) => format!("{} keys", short.bench(self.memory_keys).keys),
             Workload::Tpcc { .. } => format!(
@@ -99,11 +112,19 @@ impl Size {
     pub fn bytes(&self, workload: &Workload) -> u64 {
         match workload {
             Workload::Ycsb { .. } | Workload::Leased(_) => self.rows.saturating_mul(180),
+            Workload::Spanning(spanning) => {
+                self.spanning_rows().saturating_mul(u64::from(spanning.servers) * 1_200)
+            }
             // The versions before are kept for a while, too.
             Workload::Contended(_) => self.contended_rows.saturating_mul(360),
             Workload::Tpcc { .. } => self.scale().bytes_about(),
             Workload::Memory(short) => short.bench(self.memory_keys).bytes(),
         }
+    }
+
+    /// Rows of one kilobyte, of each server.
+    fn spanning_rows(&self) -> u64 {
+        (self.rows / 20).max(100)
     }
 
     fn scale(&self) -> Scale {
@@ -117,6 +138,9 @@ impl Size {
 /// [`ExperimentError`]; above all if there is not the memory, or if there are more workers than the machine has cores.
 pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
     match (cell.protocol, &cell.variant.workload) {
+        (Rules::Engine(protocol), Workload::Spanning(spanning)) => {
+            on_servers(cell, spanning, protocol, size, seed)
+        }
         (Rules::Engine(protocol), _) => in_engine(cell, protocol, size, seed),
         (Rules::Memory(contender), Workload::Memory(short)) => in_memory(cell, short, contender, size, seed),
         (Rules::Memory(_), _) => Err(unfit(cell)),
@@ -155,6 +179,55 @@ fn in_memory(
     let measured = memory::run(&cores, contender, &bench, &plan_of(cell, size, seed, 1 << 14))?;
     let parameters = BTreeMap::from([("keys".to_owned(), bench.keys.to_string())]);
     Ok(report(cell, "stm", seed, parameters, measured))
+}
+
+/// On servers of a cluster: so many workers on each as the cell has cores.
+fn on_servers(
+    cell: &Cell,
+    spanning: &Spanning,
+    protocol: Protocol,
+    size: &Size,
+    seed: u64,
+) -> Result<RunReport, ExperimentError> {
+    let latency_ns = u64::from(spanning.latency_us) * 1_000;
+    let cluster = ClusterSpec {
+        leases: spanning.leases,
+        policy: ClusterPolicy {
+            attempts_max: None,
+            backoff_max: Duration::from_micros(spanning.backoff_max_us.into()),
+        },
+        conditions: Conditions {
+            latency_min_ns: latency_ns - latency_ns / 6,
+            latency_max_ns: latency_ns + latency_ns / 6,
+            handling_ns: spanning.handling_ns.into(),
+            access_ns: spanning.access_ns.into(),
+            ..Conditions::quiet()
+        },
+        ..ClusterSpec::new(spanning.servers, protocol)
+    };
+    let spec = YcsbSpec {
+        rows: size.spanning_rows(),
+        accesses: 16,
+        writes_percent: 10,
+        remote_percent: 10,
+        theta: 0.9,
+        together: spanning.together,
+    };
+    let plan = plan_of(cell, size, seed, 0);
+    let plan = experiment::Plan {
+        warm_up_ps: plan.warm_up_ps * SLOWER,
+        measured_ps: plan.measured_ps * SLOWER,
+        ..plan
+    };
+    let found = network::ycsb::run(cluster, spec, &plan)?;
+    let parameters = BTreeMap::from([
+        ("rows".to_owned(), spec.rows.to_string()),
+        (Reproduction::WORKERS.to_owned(), cell.cores.to_string()),
+    ]);
+    let traffic = Traffic { messages: found.messages, bytes: found.bytes };
+    let report = report(cell, "ycsb", seed, parameters, found.measured);
+    let threads = cell.cores * usize::from(spanning.servers);
+    Ok(RunReport { threads, lines: None, traffic: Some(traffic), ..report })
 }
 
 fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
@@ -265,7 +338,7 @@ fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<
             }
             (experiment::run(&cores, &store, &workload, &plan)?, "tpcc", parameters)
         }
-        Workload::Memory(_) => return Err(unfit(cell)),
+        Workload::Memory(_) | Workload::Spanning(_) => return Err(unfit(cell)),
     };
     Ok(report(cell, name, seed, parameters, measured))
 }
@@ -297,7 +370,7 @@ fn report(
         workload: workload.into(),
         preset: match cell.variant.workload {
             Workload::Contended(_) => "dynamic".into(),
-            Workload::Leased(_) => "sundial".into(),
+            Workload::Leased(_) | Workload::Spanning(_) => "sundial".into(),
             Workload::Ycsb { .. } | Workload::Tpcc { .. } => "granularity".into(),
             Workload::Memory(_) => "slow-clocks".into(),
         },

@@ -17,6 +17,7 @@
 mod axis;
 mod cell;
 mod claim;
+pub mod cluster;
 pub mod dynamic;
 pub mod granularity;
 pub mod slow_clocks;
@@ -37,8 +38,8 @@ use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
 /// All experiments, by paper, in the order of their figures.
 pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
-    let papers = granularity::ALL.iter().chain(dynamic::ALL).chain(sundial::ALL).chain(slow_clocks::ALL);
-    papers.chain(splitting::ALL)
+    let papers = granularity::ALL.iter().chain(dynamic::ALL).chain(sundial::ALL).chain(cluster::ALL);
+    papers.chain(slow_clocks::ALL).chain(splitting::ALL)
 }
 
 /// An experiment of a paper: one figure, or one half of it.
@@ -145,6 +146,8 @@ pub enum Workload {
     Contended(Contended),
     /// [Sundial §6.1]'s form of YCSB.
     Leased(Leased),
+    /// The same on servers of a cluster.
+    Spanning(Spanning),
     /// New-Order, Payment and Order-Status [Granularity §3.3].
     Tpcc {
         /// `W_YTD`.
@@ -245,6 +248,73 @@ pub struct Leased {
     pub leases: Leases,
 }
 
+/// Transactions of sixteen operations, each of them a read nine times out of ten and at home nine times out of ten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spanning {
+    /// How many servers.
+    pub servers: u16,
+    /// Whether the rows of a transaction are asked for all together, with one message to each server.
+    pub together: bool,
+    /// Whoever has failed pauses for a random time below this.
+    pub backoff_max_us: u32,
+    /// How long a message is on its way, about.
+    pub latency_us: u32,
+    /// How long a server's input thread takes for each message, and its output thread.
+    pub handling_ns: u32,
+    /// How long an access takes.
+    pub access_ns: u32,
+    /// What the table does besides under `sundial`.
+    pub leases: Leases,
+}
+
+impl Spanning {
+    fn in_words(&self) -> Vec<(&'static str, String)> {
+        let Spanning { servers, together, backoff_max_us, latency_us, handling_ns, access_ns, leases } =
+            *self;
+        let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
+        let us = |ns: u32| f64::from(ns) / 1_000.0;
+        let leased = Leased { distinct: true, overwrites: false, leases };
+        let mut words = vec![
+            ("servers", servers.to_string()),
+            (
+                "a transaction's rows",
+                either(
+                    together,
+                    "asked for all together, with one message to each server",
+                    "asked for one by one",
+                ),
+            ),
+            (
+                "whoever has failed",
+                match backoff_max_us {
+                    0 => "is run again at once".into(),
+                    most => format!(
+                        "pauses for a random time below {most} µs, and keeps its age; its worker pauses with it"
+                    ),
+                },
+            ),
+            (
+                "a message is on its way",
+                format!("for {latency_us} µs, a sixth more or less; 10 Gbit/s a server"),
+            ),
+            (
+                "a message takes",
+                format!(
+                    "{} µs of the sender's one output thread, as much of the receiver's one input thread",
+                    us(handling_ns)
+                ),
+            ),
+            (
+                "an access takes",
+                format!("{} µs, of its own worker at home, of the input thread elsewhere", us(access_ns)),
+            ),
+            ("rows from afar", "are not cached".into()),
+        ];
+        words.extend(leased.in_words().into_iter().take(2));
+        words
+    }
+}
+
 /// What `W_YTD` is, be timestamps coarse or fine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarehouseTotal {
@@ -281,6 +351,7 @@ impl Variant {
         match &self.workload {
             // What follows below is of the engine.
             Workload::Memory(short) => return short.in_words(),
+            Workload::Spanning(spanning) => return spanning.in_words(),
             Workload::Ycsb { ascending, parts_columns, writes_percent } => {
                 words.push(("operations", format!("{writes_percent} % writes")));
                 words.push((
@@ -460,7 +531,7 @@ impl Plan {
     /// Where an experiment is run, in the order of its plot.
     fn points(&self, experiment: &Experiment) -> &[usize] {
         match experiment.axis {
-            Axis::Cores if !self.cores.is_empty() => &self.cores,
+            Axis::Cores | Axis::Workers if !self.cores.is_empty() => &self.cores,
             _ if self.few => experiment.points.few,
             _ => experiment.points.all,
         }
@@ -579,7 +650,10 @@ pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, Run
         title: experiment.title.into(),
         figure: experiment.figure.into(),
         groups: experiment.groups().into(),
-        machine: experiment.variant.machine.name.into(),
+        machine: match &experiment.variant.workload {
+            Workload::Spanning(spanning) => format!("{} servers", spanning.servers),
+            _ => experiment.variant.machine.name.into(),
+        },
         seed: plan.seed,
         size: plan.size.in_words(&experiment.variant.workload),
         axis: experiment.axis.name().into(),

@@ -97,6 +97,18 @@ pub struct RunReport {
     /// What became of the cache lines in the time that was measured, where cores are virtual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<Lines>,
+    /// What passed between servers in the time that was measured, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
+}
+
+/// What passed between servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Messages from one server to another.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// What became of the cache lines of virtual cores.

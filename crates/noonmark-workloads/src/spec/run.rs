@@ -300,6 +300,7 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             parameters,
             hottest: measured.conflicts.hottest.clone(),
             lines: None,
+            traffic: None,
         }
     }
 }

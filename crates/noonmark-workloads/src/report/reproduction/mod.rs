@@ -159,6 +159,9 @@ impl Reproduction {
     /// What varies where it is the number of cores.
     pub const CORES: &str = "cores";
 
+    /// The parameter that varies where it is how many workers each server of a cluster has.
+    pub const WORKERS: &str = "workers a server";
+
     /// The parameter of a run that varies, unless it is the number of cores.
     fn varied<'a>(&self, run: &'a RunReport) -> Option<&'a str> {
         run.parameters.get(&self.axis).filter(|_| self.axis != Self::CORES).map(String::as_str)
@@ -178,7 +181,10 @@ impl Reproduction {
 
     /// What stands below a plot.
     fn x_title(&self) -> String {
-        if self.axis == Self::CORES { self.axis.clone() } else { format!("{}, %", self.axis) }
+        match self.axis.as_str() {
+            Self::CORES | Self::WORKERS => self.axis.clone(),
+            share => format!("{share}, %"),
+        }
     }
 
     /// Where the runs are, in the order of the plot.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::report::page::{STYLE, colour_keys, colours, escape, figure};
 use crate::report::plots::{self, Line};
-use crate::report::{RunReport, count, latency, rate};
+use crate::report::{RunReport, Traffic, count, latency, rate};
 use std::fmt::Write;
 use std::io;
 
@@ -112,7 +112,11 @@ fn experiment(html: &mut String, one: &Reproduction) {
         }
         plot(one.failures.title(), &|run| one.failures.of(run), one.failures.show());
         plot("Virtual latency (99%)", &|run| run.latency_us.p99, latency);
-        plot("Lines moved, for each commit", &moved_per_commit, rate);
+        if runs.iter().any(|run| run.traffic.is_some()) {
+            plot("Messages between servers, for each commit", &messages_per_commit, rate);
+        } else {
+            plot("Lines moved, for each commit", &moved_per_commit, rate);
+        }
         html.push_str("</div>\n");
     }
     let limits = one.limits();
@@ -170,6 +174,10 @@ fn findings(html: &mut String, one: &Reproduction) {
 fn moved_per_commit(run: &RunReport) -> f64 {
     let lines = run.lines.unwrap_or_default();
     per_commit(run, (lines.near + lines.far + lines.memory) as f64)
+}
+
+fn messages_per_commit(run: &RunReport) -> f64 {
+    per_commit(run, run.traffic.unwrap_or_default().messages as f64)
 }
 
 /// One line for each protocol.
@@ -279,6 +287,8 @@ fn all_figures(html: &mut String, one: &Reproduction) {
         "far lines",
         "from memory",
         "time in line",
+        "messages",
+        "bytes",
         "consistent",
         "why attempts failed",
     ] {
@@ -286,8 +296,10 @@ fn all_figures(html: &mut String, one: &Reproduction) {
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for run in &one.runs {
-        let lines = run.lines.unwrap_or_default();
+        let (lines, traffic) = (run.lines.unwrap_or_default(), run.traffic);
         let each = |count: u64| format!("{:.2}", per_commit(run, count as f64));
+        let sent =
+            |count: fn(Traffic) -> u64| traffic.map_or_else(String::new, |traffic| each(count(traffic)));
         let _ = write!(html, "<tr><td>{}</td><td>{}</td>", escape(&run.protocol), escape(&run.groups));
         for text in [
             one.varied(run).map_or_else(|| run.threads.to_string(), escape),
@@ -304,6 +316,8 @@ fn all_figures(html: &mut String, one: &Reproduction) {
             each(lines.far),
             each(lines.memory),
             latency(per_commit(run, lines.queued_us)),
+            sent(|traffic| traffic.messages),
+            sent(|traffic| traffic.bytes),
         ] {
             let _ = write!(html, "<td class=\"n\">{text}</td>");
         }

@@ -168,19 +168,27 @@ fn failures(one: &Reproduction, run: &RunReport) -> String {
 fn costs(runs: &[&RunReport]) -> Table {
     let has_groups = runs.iter().any(|run| !run.groups.is_empty());
     let names = ["protocol", if has_groups { "timestamps" } else { "" }].map(Cell::new);
-    let figures = ["p50", "p99", "p99.9", "hits", "near lines", "far lines", "from memory", "in line"];
-    let mut table = ruled(names.into_iter().chain(figures.map(number)).collect());
+    let spans = runs.iter().any(|run| run.traffic.is_some());
+    let figures: &[&str] = match spans {
+        true => &["p50", "p99", "p99.9", "messages", "bytes"],
+        false => &["p50", "p99", "p99.9", "hits", "near lines", "far lines", "from memory", "in line"],
+    };
+    let mut table = ruled(names.into_iter().chain(figures.iter().map(number)).collect());
     for run in runs {
-        let lines = run.lines.unwrap_or_default();
+        let (lines, traffic) = (run.lines.unwrap_or_default(), run.traffic.unwrap_or_default());
         let each = |count: u64| format!("{:.1}", per_commit(run, count as f64));
         let of = run.latency_us;
         let mut row = [&run.protocol, &run.groups].map(Cell::new).to_vec();
         row.extend([latency(of.p50), latency(of.p99), latency(of.p999)].map(number));
-        row.extend([each(lines.hits), each(lines.near), each(lines.far), each(lines.memory)].map(number));
-        row.push(number(latency(per_commit(run, lines.queued_us))));
+        if spans {
+            row.extend([each(traffic.messages), each(traffic.bytes)].map(number));
+        } else {
+            row.extend([each(lines.hits), each(lines.near), each(lines.far), each(lines.memory)].map(number));
+            row.push(number(latency(per_commit(run, lines.queued_us))));
+        }
         table.add_row(row);
     }
-    set_apart(&mut table, 2, 8);
+    set_apart(&mut table, 2, figures.len());
     table
 }
 
