@@ -64,8 +64,8 @@ pub enum AbortKind {
     /// The transaction went on after an operation had failed, or after a panic in a closure that an operation was
     /// given. An error of an operation ends the transaction: return it.
     Continued,
-    /// Another transaction has what this one wants, and will let go of it: only from a [`Branch`](crate::Branch), which may be asked
-    /// the same again. Nothing has ended.
+    /// Another transaction has what this one wants, and will let go of it: only from a
+    /// [`Branch`](crate::branch::Branch), which may be asked the same again. Nothing has ended.
     Held,
     /// The database has come to the end of logical time (2^50 commits in a row on one row): move the
     /// data to a new one.
