@@ -100,8 +100,10 @@ pub enum ClusterAbort {
     /// them to be.
     #[error("a row is not of the type that its table was opened with; nothing was applied")]
     Types,
-    /// The transaction went on after one of its operations had failed.
-    #[error("the transaction went on after one of its operations had failed; nothing was applied")]
+    /// The transaction went on after one of its operations had failed, or had been given up: its future was dropped before it had ended.
+    #[error(
+        "the transaction went on after one of its operations had failed or been given up; nothing was applied"
+    )]
     Continued,
     /// There is no way to the servers any more. Whether a transaction that was about to commit has, is not known.
     #[error("the link to the servers is closed; if the transaction was committing, its outcome is not known")]
@@ -219,7 +221,9 @@ impl<L: Link> Client<L> {
         &mut self.link
     }
 
-    /// Runs a transaction until it commits, again after each conflict. The closure's errors end it, and undo it.
+    /// Runs a transaction until it commits, again after each conflict. The closure's errors end it, and undo it. They are
+    /// answered once it is certain that what was read could have been committed; at once if an operation has failed for good, or was given
+    /// up.
     ///
     /// In an attempt that will not commit the closure may see values that no committed state had together, as on one
     /// engine.
@@ -252,7 +256,12 @@ impl<L: Link> Client<L> {
                 // What went wrong first is what counts, if it was a conflict.
                 (_, Some(abort)) if abort.is_retryable() => abort,
                 (Ok(_), Some(abort)) => abort,
-                (Err(error), _) => {
+                // Nothing is left that could be validated.
+                (Err(error), Some(_)) => {
+                    self.abort();
+                    return Err(error);
+                }
+                (Err(error), None) => {
                     // It may rest on what was read: so it is told only if that could have been committed.
                     match self.finish(Coordinator::rehearse).await {
                         Ok(_) => {
@@ -390,11 +399,17 @@ impl<L: Link> Transaction<'_, L> {
         if operations.is_empty() {
             return Ok(Vec::new());
         }
+        // Until it has ended: whoever drops its future has given up the transaction, as what came of it would be taken for what came
+        // of the next one.
+        self.failed = Some(ClusterAbort::Continued);
         let (client, mut out) = (&mut *self.client, Vec::new());
         client.coordinator.operate(client.link.now_ns(), operations, &mut out);
         client.send(out);
         match client.wait(None).await {
-            Ok(Event::Operated(outcomes)) => Ok(outcomes),
+            Ok(Event::Operated(outcomes)) => {
+                self.failed = None;
+                Ok(outcomes)
+            }
             Ok(Event::Aborted(refusal)) => Err(self.fail(ClusterAbort::Refused(refusal))),
             Ok(Event::Committed(_)) => Err(self.fail(ClusterAbort::Continued)),
             Err(abort) => Err(self.fail(abort)),

@@ -13,6 +13,9 @@
 //! - *A later attempt of the same client* tells that the earlier ones ask for nothing more. Those that are not prepared are rolled back:
 //!   so nobody needs to be told of the end of a transaction that has only read, and left nothing behind.
 //!
+//! - *Who keeps nobody out may be forgotten*: when there is no room for one more branch, those of them that have been silent for longest
+//!   are rolled back. Most of them are over; whoever is not is told when he asks for more.
+//!
 //! What it does not do: log, or come back after a crash.
 
 use crate::message::{
@@ -22,7 +25,7 @@ use crate::message::{
 use crate::partition::{ServerId, TableId};
 use crate::planted::{Bug, Planted};
 use noonmark::branch::{Branch, BranchHost, UntypedTable, Vote};
-use noonmark::{Abort, AbortKind, Database, TxnId};
+use noonmark::{Abort, AbortKind, Database, TooManySessions, TxnId};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -37,6 +40,8 @@ struct Seat {
     is_prepared: bool,
     /// The number of the last request.
     number: u32,
+    /// When that came, counted in requests.
+    turn: u64,
     /// What was answered to it; none while it is held back.
     answer: Option<Reply>,
     held: Option<Held>,
@@ -69,6 +74,8 @@ pub struct Participant {
     ended: Vec<TxnId>,
     wait_max_ns: u64,
     now_ns: u64,
+    /// How many requests have been carried out.
+    turns: u64,
     planted: Planted,
 }
 
@@ -86,6 +93,7 @@ impl Participant {
             ended: Vec::new(),
             wait_max_ns: WAIT_MAX_DEFAULT_NS,
             now_ns: 0,
+            turns: 0,
             planted: Planted::default(),
         }
     }
@@ -179,24 +187,63 @@ impl Participant {
                     self.reply(attempt, Reply::Refused(refusal), out);
                     return self.go_on(out);
                 }
-                let Some(seat) = self.seats.get_mut(&attempt) else { return };
-                if seat.branch.is_none() && number == 1 {
-                    // Anybody who has come in order has a branch, or has had one.
-                    match self.free.pop().map_or_else(|| Branch::new(&self.database), Ok) {
-                        Ok(mut branch) => {
-                            self.attempts.insert(branch.begin(age, floor), attempt);
+                let branch = match self.seats.get(&attempt) {
+                    Some(Seat { branch: None, .. }) => match number {
+                        1 => self.room().map(Some).map_err(|full| self.refusal(&Abort::from(full))),
+                        // It has had one.
+                        _ => Err(self.forgotten()),
+                    },
+                    _ => Ok(None),
+                };
+                match branch {
+                    Ok(Some(mut branch)) => {
+                        self.attempts.insert(branch.begin(age, floor), attempt);
+                        if let Some(seat) = self.seats.get_mut(&attempt) {
                             seat.branch = Some(branch);
                         }
-                        Err(full) => {
-                            let refusal = self.refusal(&Abort::from(full));
-                            self.reply(attempt, Reply::Refused(refusal), out);
-                        }
+                    }
+                    Ok(None) => {}
+                    Err(refusal) => {
+                        self.reply(attempt, Reply::Refused(refusal), out);
+                        return self.go_on(out);
                     }
                 }
                 self.work(attempt, operations, step, Vec::new(), now_ns, out);
             }
         }
         self.go_on(out);
+    }
+
+    /// A branch that is free. If there is none, those who have been silent for longest are forgotten, half of all who may be: so it is
+    /// seldom that all seats must be looked at.
+    fn room(&mut self) -> Result<Branch<BranchHost>, TooManySessions> {
+        if let Some(branch) = self.free.pop() {
+            return Ok(branch);
+        }
+        Branch::new(&self.database).or_else(|full| {
+            let keeps_nobody_out = |(attempt, seat): (&AttemptId, &Seat)| {
+                let branch = seat.branch.as_ref()?;
+                let is_idle = !seat.is_prepared && seat.held.is_none() && !branch.standing().holds_locks;
+                is_idle.then_some((seat.turn, *attempt))
+            };
+            let mut idle: Vec<(u64, AttemptId)> = self.seats.iter().filter_map(keeps_nobody_out).collect();
+            idle.sort_unstable();
+            for (_, attempt) in idle.iter().take(idle.len().div_ceil(2)) {
+                self.end(*attempt);
+            }
+            self.free.pop().ok_or(full)
+        })
+    }
+
+    fn forgotten(&self) -> Refusal {
+        Refusal {
+            server: self.server,
+            kind: AbortKind::Conflict,
+            rule: "cluster: room".into(),
+            words: "it kept nobody out here, and was forgotten when there was no room for another; nothing was applied, retry is safe"
+                .into(),
+            other: None,
+        }
     }
 
     fn set_time(&mut self, now_ns: u64) {
@@ -221,6 +268,7 @@ impl Participant {
             branch: None,
             is_prepared: false,
             number: 0,
+            turn: 0,
             answer: None,
             held: None,
         });
@@ -233,7 +281,8 @@ impl Participant {
             return false;
         }
         // (Whoever asks for more has heard the answer before, or, if it is to end, need not.)
-        seat.number = number;
+        self.turns += 1;
+        (seat.number, seat.turn) = (number, self.turns);
         seat.answer = None;
         seat.held = None;
         true

@@ -63,6 +63,19 @@ pub enum Partitioning {
     Replicated,
 }
 
+/// A table cannot be spread like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPartitioning {
+    /// The bounds of its ranges are not in ascending order: this one, counted from 0, is not above the one before it.
+    #[error(
+        "the bounds of a table's ranges must ascend, and bound number {0} is not above the one before it"
+    )]
+    NotAscending(usize),
+    /// There are 65,536 tables.
+    #[error("a cluster has room for 65,536 tables")]
+    TooManyTables,
+}
+
 /// How the rows of all tables are spread over the servers.
 #[derive(Clone, Debug)]
 pub struct PartitionMap {
@@ -82,9 +95,18 @@ impl PartitionMap {
     }
 
     /// Adds a table.
-    pub fn add(&mut self, partitioning: Partitioning) -> TableId {
+    ///
+    /// # Errors
+    /// [`InvalidPartitioning`]; the map is as it was.
+    pub fn add(&mut self, partitioning: Partitioning) -> Result<TableId, InvalidPartitioning> {
+        if let Partitioning::Ranges(bounds) = &partitioning
+            && let Some(at) = bounds.windows(2).position(|pair| pair[0] >= pair[1])
+        {
+            return Err(InvalidPartitioning::NotAscending(at + 1));
+        }
+        let id = u16::try_from(self.tables.len()).map_err(|_| InvalidPartitioning::TooManyTables)?;
         self.tables.push(partitioning);
-        TableId(u16::try_from(self.tables.len() - 1).unwrap_or(u16::MAX))
+        Ok(TableId(id))
     }
 
     fn all(&self) -> impl Iterator<Item = ServerId> + use<> {
@@ -98,7 +120,7 @@ impl PartitionMap {
             Some(Partitioning::Ranges(bounds)) => {
                 self.of_range(bounds.partition_point(|bound| bound.as_slice() <= key))
             }
-            Some(Partitioning::Replicated) | None => home,
+            Some(Partitioning::Replicated) | None => self.at_home(home),
         }
     }
 
@@ -143,8 +165,13 @@ impl PartitionMap {
                 }
                 servers
             }
-            Some(Partitioning::Replicated) | None => vec![home],
+            Some(Partitioning::Replicated) | None => vec![self.at_home(home)],
         }
+    }
+
+    /// Where a client is that says it is there: somewhere, though there be fewer servers.
+    fn at_home(&self, home: ServerId) -> ServerId {
+        self.of_range(home.index())
     }
 
     fn of_range(&self, index: usize) -> ServerId {
@@ -169,7 +196,7 @@ mod tests {
     #[test]
     fn a_key_has_one_owner_and_prefixes_stay_together() {
         let mut map = PartitionMap::new(4);
-        let table = map.add(Partitioning::Hash { prefix_bytes: 2 });
+        let table = map.add(Partitioning::Hash { prefix_bytes: 2 }).unwrap();
         let mut counts = [0; 4];
         for number in 0..4000_u16 {
             let mut key = number.to_be_bytes().to_vec();
@@ -187,7 +214,7 @@ mod tests {
     #[test]
     fn ranges_begin_at_their_bounds() {
         let mut map = PartitionMap::new(3);
-        let table = map.add(Partitioning::Ranges(vec![vec![10], vec![20], vec![30]]));
+        let table = map.add(Partitioning::Ranges(vec![vec![10], vec![20], vec![30]])).unwrap();
         let owner = |key: u8| map.reader(table, &[key], ServerId(0)).number();
         assert_eq!(
             [owner(0), owner(9), owner(10), owner(19), owner(20), owner(29), owner(30), owner(255)],
@@ -205,8 +232,24 @@ mod tests {
     #[test]
     fn who_has_all_rows_reads_its_own_and_writes_them_all() {
         let mut map = PartitionMap::new(3);
-        let table = map.add(Partitioning::Replicated);
+        let table = map.add(Partitioning::Replicated).unwrap();
         assert_eq!(map.reader(table, &[1], ServerId(2)), ServerId(2));
         assert_eq!(map.writers(table, &[1]).len(), 3);
+    }
+
+    #[test]
+    fn bounds_ascend() {
+        let mut map = PartitionMap::new(3);
+        let refused = map.add(Partitioning::Ranges(vec![vec![10], vec![30], vec![20]])).unwrap_err();
+        assert_eq!(refused, InvalidPartitioning::NotAscending(2));
+        assert!(map.add(Partitioning::Ranges(vec![vec![10], vec![10]])).is_err());
+        assert_eq!(map.add(Partitioning::Replicated).map(TableId::index), Ok(0));
+    }
+
+    #[test]
+    fn a_client_from_nowhere_reads_somewhere() {
+        let mut map = PartitionMap::new(3);
+        let table = map.add(Partitioning::Replicated).unwrap();
+        assert_eq!(map.reader(table, &[1], ServerId(7)), ServerId(1));
     }
 }

@@ -73,7 +73,12 @@ impl ClusterCase {
             0 => Partitioning::Hash { prefix_bytes: 8 },
             // Neighbouring rows, two keys to a row, on different servers.
             _ => Partitioning::Ranges(
-                (1..64_u64).map(|bound| (bound * (1 + pick(2))).to_be_bytes().to_vec()).collect(),
+                (1..64_u64)
+                    .scan(0, |bound, _| {
+                        *bound += 1 + pick(2);
+                        Some(bound.to_be_bytes().to_vec())
+                    })
+                    .collect(),
             ),
         };
         let leases = Leases {
@@ -115,7 +120,7 @@ impl ClusterCase {
             conditions,
             planted: Planted::default(),
         };
-        ClusterCase {
+        let mut case = ClusterCase {
             seed,
             cluster,
             kind,
@@ -126,7 +131,12 @@ impl ClusterCase {
             steps_max: [3, 5, 12][pick(3) as usize],
             hot_keys,
             writes_per_key: [1, 3, 20, 60][pick(4) as usize],
+        };
+        // Now and then servers must forget who keeps nobody out.
+        if pick(4) == 0 {
+            case.cluster.branches_max = 2 + pick(3) as usize;
         }
+        case
     }
 
     /// Runs it.

@@ -317,9 +317,10 @@ impl Store for ClusterStore {
     fn table<K: StoreKey, R: StoreRow>(&self, spec: &TableSpec) -> Result<ClusterTable<K, R>, StoreError> {
         let Shared { network, spec: cluster, made, .. } = &*self.0;
         let mut made = made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let id = made.0.add(cluster.partitioning.clone());
+        let failed = |reason: String| StoreError::Table { name: spec.name.clone(), reason };
+        let id = made.0.add(cluster.partitioning.clone()).map_err(|error| failed(error.to_string()))?;
         let Some(&protocol) = cluster.protocols.get(id.index() % cluster.protocols.len().max(1)) else {
-            return Err(StoreError::Table { name: spec.name.clone(), reason: "it has no protocol".into() });
+            return Err(failed("it has no protocol".into()));
         };
         let options = TableOptions::new()
             .protocol(protocol)
@@ -332,7 +333,7 @@ impl Store for ClusterStore {
                 table.map(|table| participant.add_table(UntypedTable::of(&table)))
             });
             if let Some(Err(error)) = table {
-                return Err(StoreError::Table { name: spec.name.clone(), reason: error.to_string() });
+                return Err(failed(error.to_string()));
             }
         }
         Ok(ClusterTable::new(id))
