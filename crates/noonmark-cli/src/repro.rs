@@ -10,7 +10,7 @@ use crate::args::Repro;
 use crate::error::Failure;
 use crate::{bench, machine, output};
 use indicatif::{ProgressBar, ProgressStyle};
-use noonmark_sim::repro::{self, Axis, Cell, Contended, Experiment, Plan, Short, Size, Workload};
+use noonmark_sim::repro::{self, Axis, Cell, Contended, Experiment, Plan, Short, Size, Spanning, Workload};
 use noonmark_workloads::driver::memory;
 use noonmark_workloads::report::{
     self, Reproduction, RunReport, latency, rate, reproductions_json, reproductions_page, reproductions_text,
@@ -163,6 +163,7 @@ fn next(state: &Mutex<State>, runs: usize) -> Option<usize> {
 fn in_words(cell: &Cell) -> String {
     let workload = match cell.variant.workload {
         Workload::Ycsb { .. } | Workload::Leased(_) => "YCSB".into(),
+        Workload::Spanning(Spanning { servers: 1, .. }) => "YCSB on 1 server".into(),
         Workload::Spanning(spanning) => format!("YCSB on {} servers", spanning.servers),
         Workload::Contended(Contended { contention_percent: x, read_only_percent, .. }) => {
             format!("YCSB {x}:{} {read_only_percent} % read-only", 100 - x)

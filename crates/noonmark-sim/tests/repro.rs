@@ -392,3 +392,71 @@ fn sundial_figure_7_across_servers() {
     let refused = repro::run(&cell, &SMALL, 1).unwrap_err().to_string();
     assert!(refused.contains("swiss does not span servers yet"), "{refused}");
 }
+
+/// A protocol, on so many servers: commits, and attempts that failed.
+type OnServers = (&'static str, u16, u64, u64);
+
+/// All runs of an experiment at few points, and what is found of its claims.
+fn experiment(name: &str, size: Size) -> (Vec<OnServers>, Vec<Verdict>) {
+    let experiments = vec![named(name)];
+    let plan = Plan { experiments, cores: Vec::new(), size, seed: 1, few: true, ablates: false };
+    let runs: Vec<(Cell, RunReport)> = plan
+        .cells()
+        .into_iter()
+        .map(|cell| (cell.clone(), repro::run(&cell, &plan.size, plan.seed).unwrap()))
+        .collect();
+    let done = repro::conclude(&plan, plan.experiments[0], &runs);
+    let servers = |run: &RunReport| run.parameters["servers"].parse().unwrap();
+    let protocol = |run: &RunReport| Protocol::ALL.iter().find(|known| known.name() == run.protocol);
+    let figures = done
+        .runs
+        .iter()
+        .map(|run| (protocol(run).unwrap().name(), servers(run), run.committed, run.aborted()));
+    (figures.collect(), done.findings.iter().map(|finding| finding.verdict).collect())
+}
+
+/// Transactions slow down once they span servers, and then the cluster grows.
+#[test]
+fn sundial_figure_14() {
+    let (runs, verdicts) = experiment("sundial-fig14", SMALL);
+    assert_eq!(
+        runs,
+        [
+            ("sundial", 1, 122, 28),
+            ("two-phase-wait-die", 1, 113, 30),
+            ("f1", 1, 126, 27),
+            ("sundial", 2, 47, 28),
+            ("two-phase-wait-die", 2, 39, 30),
+            ("f1", 2, 43, 32),
+            ("sundial", 4, 108, 52),
+            ("two-phase-wait-die", 4, 81, 86),
+            ("f1", 4, 79, 71),
+        ]
+    );
+    assert_eq!(verdicts, [Verdict::Agrees; 3]);
+}
+
+/// On five continents: what a transaction takes is what messages take.
+#[test]
+fn sundial_figure_15() {
+    let (runs, verdicts) = experiment("sundial-fig15", SMALL);
+    assert_eq!(runs, [("sundial", 8, 133, 5550), ("two-phase-wait-die", 8, 93, 62_308), ("f1", 8, 104, 674)]);
+    assert_eq!(verdicts, [Verdict::Differs, Verdict::Agrees, Verdict::Agrees]);
+}
+
+/// What a commit sends hardly grows with the cluster: only fewer of its rows are at one server by chance.
+#[test]
+fn a_commit_costs_the_same_on_any_number_of_servers() {
+    let (runs, verdicts) =
+        experiment("cluster-servers", Size { rows: 1_000_000, measured_ps: 400_000_000, ..SMALL });
+    assert_eq!(
+        runs,
+        [
+            ("sundial", 16, 2203, 747),
+            ("two-phase-wait-die", 16, 1709, 1135),
+            ("sundial", 64, 8955, 2882),
+            ("two-phase-wait-die", 64, 6763, 4521),
+        ]
+    );
+    assert_eq!(verdicts, [Verdict::Agrees, Verdict::NotRun]);
+}

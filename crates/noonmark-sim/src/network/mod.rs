@@ -44,6 +44,8 @@ pub struct Conditions {
     pub latency_min_ns: u64,
     /// The most, of those that are not held up.
     pub latency_max_ns: u64,
+    /// How much longer, from one server to another, by the numbers of both; no longer where there is no figure.
+    pub between_ns: Vec<Vec<u64>>,
     /// How long one is on its way within a server.
     pub local_ns: u64,
     /// How long a server's input thread takes for each message that it gets from another, and its output thread for each that it
@@ -71,6 +73,7 @@ impl Conditions {
         Conditions {
             latency_min_ns: 40_000,
             latency_max_ns: 60_000,
+            between_ns: Vec::new(),
             local_ns: 500,
             handling_ns: 1_000,
             access_ns: 0,
@@ -381,11 +384,13 @@ impl Network {
         *sending = (*sending).max(now_ns)
             + conditions.handling_ns
             + bytes as u64 * 1_000 / conditions.bytes_per_us.max(1);
+        let to_all = conditions.between_ns.get(from.index());
+        let between_ns = to_all.and_then(|to_all| to_all.get(to.index())).copied().unwrap_or(0);
         let copies = 1 + u64::from(!heals && random.happens(conditions.doubled));
         traffic.doubled += copies - 1;
         let arrives = |_| {
             let spread_ns = conditions.latency_max_ns.saturating_sub(conditions.latency_min_ns) + 1;
-            let mut way_ns = conditions.latency_min_ns + random.below(spread_ns);
+            let mut way_ns = between_ns + conditions.latency_min_ns + random.below(spread_ns);
             if !heals && random.happens(conditions.held_up) {
                 way_ns += random.below(conditions.latency_max_ns * 100 + 1);
             }

@@ -8,6 +8,7 @@
 
 use super::store::{ClusterSession, ClusterSpec, ClusterStore, now};
 use crate::experiment::{self, ExperimentError, Job, Measured, Outcome, Plan};
+use noonmark::SESSIONS_MAX;
 use noonmark_cluster::client::{ClusterAbort, Table};
 use noonmark_cluster::partition::Partitioning;
 use noonmark_workloads::distribution::{Scattered, Zipfian};
@@ -64,8 +65,8 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
     let clients = usize::from(servers) * plan.workers;
     let cluster = ClusterSpec {
         partitioning: Partitioning::Ranges(bounds),
-        // A client may leave a branch behind at each server.
-        branches_max: clients + 2,
+        // A client may leave a branch behind at each server; beyond that, the oldest are forgotten.
+        branches_max: (clients + 2).min(SESSIONS_MAX),
         ..cluster
     };
     noonmark_workloads::driver::memory::check(spec.rows * u64::from(servers) * 1_150)?;

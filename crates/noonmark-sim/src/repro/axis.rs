@@ -15,6 +15,11 @@ pub enum Axis {
     },
     /// How many workers each server of a cluster has.
     Workers,
+    /// How many servers a cluster has.
+    Servers {
+        /// Of so many workers each.
+        workers: usize,
+    },
     /// How many percent of the transactions only read.
     ReadOnly {
         /// On so many cores.
@@ -42,12 +47,13 @@ impl Axis {
         match self {
             Axis::Cores => Reproduction::CORES,
             Axis::Workers => Reproduction::WORKERS,
+            Axis::Servers { .. } => Reproduction::SERVERS,
             Axis::Contention { .. } => Axis::CONTENTION,
             Axis::ReadOnly { .. } => Axis::READ_ONLY,
         }
     }
 
-    /// Makes the variant that of a point, and says on how many cores it is run. Percents are below 100.
+    /// Makes the variant that of a point, and says on how many cores it is run, or with how many workers a server. Percents are below 100.
     pub(super) fn move_to(self, point: usize, variant: &mut Variant) -> usize {
         let percent = u8::try_from(point).unwrap_or(u8::MAX).min(99);
         match (self, &mut variant.workload) {
@@ -59,7 +65,12 @@ impl Axis {
                 contended.read_only_percent = percent;
                 cores
             }
+            (Axis::Servers { workers }, Workload::Spanning(spanning)) => {
+                spanning.servers = u16::try_from(point).unwrap_or(u16::MAX);
+                workers
+            }
             (Axis::Contention { cores } | Axis::ReadOnly { cores }, _) => cores,
+            (Axis::Servers { workers }, _) => workers,
             (Axis::Cores | Axis::Workers, _) => point,
         }
     }
@@ -69,9 +80,13 @@ impl Axis {
         if let Some((_, value)) = choices.iter_mut().find(|(name, _)| name == self.name()) {
             *value = "varied".into();
         }
-        if let Axis::Contention { cores } | Axis::ReadOnly { cores } = self {
-            choices
-                .insert(0, ("concurrent transactions".into(), format!("{cores}, each on a core of its own")));
+        match self {
+            Axis::Contention { cores } | Axis::ReadOnly { cores } => choices
+                .insert(0, ("concurrent transactions".into(), format!("{cores}, each on a core of its own"))),
+            Axis::Servers { workers } => {
+                choices.insert(0, (Reproduction::WORKERS.into(), workers.to_string()))
+            }
+            Axis::Cores | Axis::Workers => {}
         }
     }
 
@@ -85,6 +100,7 @@ impl Axis {
             (Axis::Cores, []) => "on enough numbers of cores".into(),
             (_, []) => "at enough points".into(),
             (Axis::Cores, [1]) => "on 1 core".into(),
+            (Axis::Servers { .. }, _) => format!("with {} servers", list(|point| point.to_string())),
             (Axis::Workers, _) => format!("with {} workers a server", list(|point| point.to_string())),
             (Axis::Cores, _) => format!("on {} cores", list(|point| point.to_string())),
             (Axis::Contention { .. }, _) => format!("at {}", list(ratio)),
@@ -96,7 +112,7 @@ impl Axis {
     pub(super) fn briefly(self, point: usize) -> String {
         match self {
             Axis::Cores => format!("on {point}"),
-            Axis::Workers => format!("with {point}"),
+            Axis::Workers | Axis::Servers { .. } => format!("with {point}"),
             Axis::Contention { .. } => format!("at {}", ratio(point)),
             Axis::ReadOnly { .. } => format!("at {point} %"),
         }

@@ -8,6 +8,8 @@ use crate::network::{self, Conditions};
 use crate::{Picoseconds, VirtualCores, memory};
 use noonmark::{Database, Policy, Protocol};
 use noonmark_cluster::client::Policy as ClusterPolicy;
+use noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS;
+use noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS;
 use noonmark_workloads::engine::EngineStore;
 use noonmark_workloads::report::{LIMIT, Latency, Lines, Reproduction, RunReport, Traffic};
 use noonmark_workloads::stm::Contender;
@@ -25,8 +27,6 @@ use std::time::Duration;
 
 /// [Granularity §4.3].
 const WAREHOUSES: u16 = 8;
-/// By how much longer runs on servers are, whose transactions wait for messages.
-const SLOWER: Picoseconds = 25;
 /// What is given up as getting nowhere: some hundred times what a run takes.
 const STEPS_MAX: u64 = 20_000_000_000;
 
@@ -90,9 +90,12 @@ impl Size {
         let ms = |ps: Picoseconds| ps as f64 / 1e9;
         let data = match workload {
             Workload::Ycsb { .. } | Workload::Leased(_) => format!("{} rows", self.rows),
-            Workload::Spanning(_) => {
-                let (measured, before) = (ms(self.measured_ps * SLOWER), ms(self.warm_up_ps * SLOWER));
-                let rows = self.spanning_rows();
+            Workload::Spanning(spanning) => {
+                let (measured, before) = (
+                    ms(self.measured_ps * spanning.site.slower()),
+                    ms(self.warm_up_ps * spanning.site.slower()),
+                );
+                let rows = self.spanning_rows(spanning);
                 return format!(
                     "{rows} rows a server; {measured} ms of virtual time, after {before} ms of warming up"
                 );
@@ -113,7 +116,7 @@ impl Size {
         match workload {
             Workload::Ycsb { .. } | Workload::Leased(_) => self.rows.saturating_mul(180),
             Workload::Spanning(spanning) => {
-                self.spanning_rows().saturating_mul(u64::from(spanning.servers) * 1_200)
+                self.spanning_rows(spanning).saturating_mul(u64::from(spanning.servers) * 1_200)
             }
             // The versions before are kept for a while, too.
             Workload::Contended(_) => self.contended_rows.saturating_mul(360),
@@ -123,8 +126,8 @@ impl Size {
     }
 
     /// Rows of one kilobyte, of each server.
-    fn spanning_rows(&self) -> u64 {
-        (self.rows / 20).max(100)
+    fn spanning_rows(&self, spanning: &Spanning) -> u64 {
+        (self.rows / 20 / u64::from(spanning.fewer_rows.max(1))).max(100)
     }
 
     fn scale(&self) -> Scale {
@@ -190,6 +193,8 @@ fn on_servers(
     seed: u64,
 ) -> Result<RunReport, ExperimentError> {
     let latency_ns = u64::from(spanning.latency_us) * 1_000;
+    let between_ns = spanning.site.between_ns(spanning.servers);
+    let farthest_ns = between_ns.iter().flatten().copied().max().unwrap_or(0);
     let cluster = ClusterSpec {
         leases: spanning.leases,
         policy: ClusterPolicy {
@@ -201,12 +206,16 @@ fn on_servers(
             latency_max_ns: latency_ns + latency_ns / 6,
             handling_ns: spanning.handling_ns.into(),
             access_ns: spanning.access_ns.into(),
+            between_ns,
             ..Conditions::quiet()
         },
+        // What takes long in the world is not yet lost.
+        wait_max_ns: WAIT_MAX_DEFAULT_NS.max(50 * farthest_ns),
+        resend_after_ns: RESEND_AFTER_DEFAULT_NS.max(10 * farthest_ns),
         ..ClusterSpec::new(spanning.servers, protocol)
     };
     let spec = YcsbSpec {
-        rows: size.spanning_rows(),
+        rows: size.spanning_rows(spanning),
         accesses: 16,
         writes_percent: 10,
         remote_percent: 10,
@@ -215,14 +224,15 @@ fn on_servers(
     };
     let plan = plan_of(cell, size, seed, 0);
     let plan = experiment::Plan {
-        warm_up_ps: plan.warm_up_ps * SLOWER,
-        measured_ps: plan.measured_ps * SLOWER,
+        warm_up_ps: plan.warm_up_ps * spanning.site.slower(),
+        measured_ps: plan.measured_ps * spanning.site.slower(),
         ..plan
     };
     let found = network::ycsb::run(cluster, spec, &plan)?;
     let parameters = BTreeMap::from([
         ("rows".to_owned(), spec.rows.to_string()),
         (Reproduction::WORKERS.to_owned(), cell.cores.to_string()),
+        (Reproduction::SERVERS.to_owned(), spanning.servers.to_string()),
     ]);
     let traffic = Traffic { messages: found.messages, bytes: found.bytes };
     let report = report(cell, "ycsb", seed, parameters, found.measured);

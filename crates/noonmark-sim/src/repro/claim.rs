@@ -141,6 +141,18 @@ pub enum Test {
         /// With this.
         granularity: Granularity,
     },
+    /// Each is faster at each point from this one on than at the one before it.
+    Grows {
+        /// These.
+        protocols: &'static [Rules],
+        /// The point that the next is compared with first.
+        from: usize,
+    },
+    /// Messages and bytes between servers for each commit stay what they are at the first point, within a tenth.
+    SameTraffic {
+        /// Of each of these.
+        protocols: &'static [Rules],
+    },
     /// A protocol is slower than all others.
     Slowest {
         /// The protocol.
@@ -322,6 +334,12 @@ fn fastest(course: &[(usize, &RunReport)]) -> Option<f64> {
 /// How often the clock is advanced, if there is one.
 fn clock_per_s(run: &RunReport) -> Option<f64> {
     Some(run.clock_increments? as f64 / run.seconds)
+}
+
+/// Messages between servers and their bytes, for each commit.
+fn per_commit(run: &RunReport) -> Option<(f64, f64)> {
+    let (traffic, commits) = (run.traffic?, run.committed.max(1) as f64);
+    Some((traffic.messages as f64 / commits, traffic.bytes as f64 / commits))
 }
 
 /// Attempts that failed, for each commit.
@@ -524,6 +542,47 @@ impl Test {
                 }
                 Some((words.join("; "), holds))
             }
+            Test::Grows { protocols, from } => {
+                let mut words = Vec::new();
+                let mut holds = true;
+                for &protocol in protocols {
+                    let mut runs = results.course(protocol, Granularity::Coarse)?;
+                    runs.retain(|(point, _)| *point >= from);
+                    let [(_, first), .., (at_last, last)] = runs[..] else { return None };
+                    holds &=
+                        runs.windows(2).all(|pair| pair[0].1.committed_per_s < pair[1].1.committed_per_s);
+                    words.push(format!(
+                        "{} {} {}, {} {}",
+                        protocol.name(),
+                        rate(first.committed_per_s),
+                        results.axis.briefly(from),
+                        rate(last.committed_per_s),
+                        results.axis.briefly(at_last)
+                    ));
+                }
+                Some((words.join("; "), holds))
+            }
+            Test::SameTraffic { protocols } => {
+                let mut words = Vec::new();
+                let mut holds = true;
+                for &protocol in protocols {
+                    let runs = results.course(protocol, Granularity::Coarse)?;
+                    let each = runs.iter().map(|(_, run)| per_commit(run)).collect::<Option<Vec<_>>>()?;
+                    let first = *each.first()?;
+                    let is_same = |now: f64, then: f64| (now / then - 1.0).abs() <= 0.1;
+                    holds &= each.iter().all(|now| is_same(now.0, first.0) && is_same(now.1, first.1));
+                    let list = |figure: fn(&(f64, f64)) -> String| {
+                        each.iter().map(figure).collect::<Vec<String>>().join(", ")
+                    };
+                    words.push(format!(
+                        "{} {} messages, {} bytes",
+                        protocol.name(),
+                        list(|(messages, _)| format!("{messages:.2}")),
+                        list(|(_, bytes)| format!("{bytes:.0}"))
+                    ));
+                }
+                Some((words.join("; "), holds))
+            }
             Test::FineGains { cores } => {
                 let gains = results.gains(cores)?;
                 let holds = gains.iter().all(|(gain, _)| *gain > 1.0);
@@ -638,6 +697,7 @@ impl Test {
             | Test::FallsFurthest { cores: point, .. }
             | Test::PerSecond { at: At(.., point), .. }
             | Test::GainsNothing { from: point, .. }
+            | Test::Grows { from: point, .. }
             | Test::Clock { at: At(.., point), .. }
             | Test::Sparing { cores: point, .. } => vec![point],
             Test::Times { of: At(.., one), to: At(.., other), .. }
@@ -650,6 +710,7 @@ impl Test {
             | Test::FailsLess { .. }
             | Test::FailsMore { .. }
             | Test::Slows { .. }
+            | Test::SameTraffic { .. }
             | Test::Plateau { .. }
             | Test::Below { .. }
             | Test::Alike { .. }

@@ -20,6 +20,7 @@ mod claim;
 pub mod cluster;
 pub mod dynamic;
 pub mod granularity;
+mod site;
 pub mod slow_clocks;
 pub mod splitting;
 pub mod sundial;
@@ -27,6 +28,7 @@ pub mod sundial;
 pub use axis::{Axis, Points};
 pub use cell::{Cell, Size, run};
 pub use claim::{At, Claim, Test};
+pub use site::Site;
 
 use crate::memory::Bench;
 use crate::{Machine, Placement};
@@ -253,6 +255,10 @@ pub struct Leased {
 pub struct Spanning {
     /// How many servers.
     pub servers: u16,
+    /// Where they are.
+    pub site: Site,
+    /// How many times fewer rows each has than where there are few servers.
+    pub fewer_rows: u32,
     /// Whether the rows of a transaction are asked for all together, with one message to each server.
     pub together: bool,
     /// Whoever has failed pauses for a random time below this.
@@ -269,8 +275,17 @@ pub struct Spanning {
 
 impl Spanning {
     fn in_words(&self) -> Vec<(&'static str, String)> {
-        let Spanning { servers, together, backoff_max_us, latency_us, handling_ns, access_ns, leases } =
-            *self;
+        let Spanning {
+            servers,
+            site,
+            fewer_rows: _,
+            together,
+            backoff_max_us,
+            latency_us,
+            handling_ns,
+            access_ns,
+            leases,
+        } = *self;
         let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
         let us = |ns: u32| f64::from(ns) / 1_000.0;
         let leased = Leased { distinct: true, overwrites: false, leases };
@@ -295,7 +310,15 @@ impl Spanning {
             ),
             (
                 "a message is on its way",
-                format!("for {latency_us} µs, a sixth more or less; 10 Gbit/s a server"),
+                match site {
+                    Site::Room => format!("for {latency_us} µs, a sixth more or less; 10 Gbit/s a server"),
+                    Site::World => {
+                        let (least, most) = site.round_trips_ms();
+                        format!(
+                            "for {latency_us} µs, and half of a round trip of {least} to {most} ms; 10 Gbit/s a server"
+                        )
+                    }
+                },
             ),
             (
                 "a message takes",
@@ -651,6 +674,9 @@ pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, Run
         figure: experiment.figure.into(),
         groups: experiment.groups().into(),
         machine: match &experiment.variant.workload {
+            Workload::Spanning(_) if matches!(experiment.axis, Axis::Servers { .. }) => {
+                "servers of a cluster".into()
+            }
             Workload::Spanning(spanning) => format!("{} servers", spanning.servers),
             _ => experiment.variant.machine.name.into(),
         },

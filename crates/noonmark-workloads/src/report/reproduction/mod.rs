@@ -162,6 +162,9 @@ impl Reproduction {
     /// The parameter that varies where it is how many workers each server of a cluster has.
     pub const WORKERS: &str = "workers a server";
 
+    /// The parameter that varies where it is how many servers a cluster has.
+    pub const SERVERS: &str = "servers";
+
     /// The parameter of a run that varies, unless it is the number of cores.
     fn varied<'a>(&self, run: &'a RunReport) -> Option<&'a str> {
         run.parameters.get(&self.axis).filter(|_| self.axis != Self::CORES).map(String::as_str)
@@ -182,7 +185,7 @@ impl Reproduction {
     /// What stands below a plot.
     fn x_title(&self) -> String {
         match self.axis.as_str() {
-            Self::CORES | Self::WORKERS => self.axis.clone(),
+            Self::CORES | Self::WORKERS | Self::SERVERS => self.axis.clone(),
             share => format!("{share}, %"),
         }
     }
