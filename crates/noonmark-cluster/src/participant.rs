@@ -12,7 +12,6 @@
 //! - *Who votes yes is prepared*: from then on only its coordinator ends it.
 //! - *A later attempt of the same client* tells that the earlier ones ask for nothing more. Those that are not prepared are rolled back:
 //!   so nobody needs to be told of the end of a transaction that has only read, and left nothing behind.
-//!
 //! - *Who keeps nobody out may be forgotten*: when there is no room for one more branch, those of them that have been silent for longest
 //!   are rolled back. Most of them are over; whoever is not is told when he asks for more.
 //!
