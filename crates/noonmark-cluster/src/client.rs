@@ -12,11 +12,15 @@
 //! tells what became of the operation. What a transaction writes after it has read it stays here until the next message to its
 //! server, and goes along with that.
 //!
+//! Clients of a server may share a [cache](crate::cache) of other servers' rows. What a transaction has read is then answered out of what it
+//! has seen before, if it asks for it again.
+//!
 //! What it does not do: run two operations of one transaction at the same time, unless they are asked for together
 //! ([`Transaction::get_many`]).
 
-use crate::coordinator::{Coordinator, Event, Outgoing};
-use crate::message::{Answer, ClientId, Operation, Outcome, Refusal};
+use crate::cache::{Cache, Copy, Look, Place};
+use crate::coordinator::{Coordinator, CopyRead, Event, Outgoing};
+use crate::message::{Answer, ClientId, Operation, Outcome, Purpose, Refusal, TableLease};
 use crate::partition::{PartitionMap, ServerId, TableId};
 use crate::planted::{Bug, Planted};
 use noonmark::branch::Values;
@@ -169,7 +173,44 @@ pub struct Client<L> {
     link: L,
     policy: Policy,
     counts: Counts,
+    cache: Option<Arc<Cache>>,
+    /// What the transaction that runs has read and written of other servers' rows, if there is a cache.
+    remote: Remote,
     planted: Planted,
+}
+
+/// What a transaction has done with other servers' rows.
+#[derive(Default)]
+struct Remote {
+    /// Read, and not written since.
+    seen: Vec<(Place, Values)>,
+    /// Written; with the new values, if the row is there and they are known. Each row is there once: of one that was written group by
+    /// group, no values are known.
+    written: Vec<(Place, Option<Values>)>,
+}
+
+impl Remote {
+    fn has_written(&self, place: &Place) -> bool {
+        self.written.iter().any(|(written, _)| written.table == place.table && written.key == place.key)
+    }
+
+    fn write(&mut self, place: Place, values: Option<Values>) {
+        self.seen.retain(|(seen, _)| (seen.table, &seen.key) != (place.table, &place.key));
+        let same_row =
+            |(written, _): &&mut (Place, _)| (written.table, &written.key) == (place.table, &place.key);
+        match self.written.iter_mut().find(same_row) {
+            Some((written, before)) => *before = values.filter(|_| written.groups == place.groups),
+            None => self.written.push((place, values)),
+        }
+    }
+}
+
+/// How to come by what is to be read.
+enum Way {
+    /// Here it is.
+    Have(Values),
+    /// By asking for it.
+    Ask(Purpose, Option<Copy>),
 }
 
 impl<L: Link> Client<L> {
@@ -181,6 +222,8 @@ impl<L: Link> Client<L> {
             link,
             policy: Policy::default(),
             counts: Counts::default(),
+            cache: None,
+            remote: Remote::default(),
             planted: Planted::default(),
         }
     }
@@ -188,6 +231,11 @@ impl<L: Link> Client<L> {
     /// The same; how its transactions are tried.
     pub fn with_policy(self, policy: Policy) -> Self {
         Client { policy, ..self }
+    }
+
+    /// The same; with copies of other servers' rows, which the clients of one server share.
+    pub fn with_cache(self, cache: Arc<Cache>) -> Self {
+        Client { cache: Some(cache), ..self }
     }
 
     /// The same; after how long a message is sent again that has not been answered.
@@ -247,7 +295,8 @@ impl<L: Link> Client<L> {
             let failed = tx.failed.take();
             let error = match (answer, failed) {
                 (Ok(value), None) => match self.finish(Coordinator::commit).await {
-                    Ok(_) => {
+                    Ok(at) => {
+                        self.write_copies(at);
                         self.counts.commits += 1;
                         return Ok(value);
                     }
@@ -292,6 +341,7 @@ impl<L: Link> Client<L> {
         let mut out = Vec::new();
         self.coordinator.begin(self.link.now_ns(), age, &mut out);
         self.send(out);
+        self.remote = Remote::default();
         Transaction { client: self, failed: None }
     }
 
@@ -367,10 +417,112 @@ impl<L: Link> Client<L> {
         let event = finish(&mut self.coordinator, self.link.now_ns(), &mut out);
         self.send(out);
         match self.wait(event).await? {
-            Event::Committed(at) => Ok(at),
-            Event::Aborted(refusal) => Err(ClusterAbort::Refused(refusal)),
+            Event::Committed(at) => {
+                self.learn_from_commit(at);
+                Ok(at)
+            }
+            Event::Aborted(refusal) => Err(self.refused(refusal)),
             Event::Operated(_) => Err(ClusterAbort::Continued),
         }
+    }
+
+    fn refused(&mut self, refusal: Refusal) -> ClusterAbort {
+        if let Some(cache) = &self.cache {
+            refusal.stale.iter().for_each(|(table, key)| cache.drop_stale(*table, key));
+        }
+        ClusterAbort::Refused(refusal)
+    }
+
+    /// What has been said of whole tables: for those of the last answers.
+    fn learn_of_tables(&mut self) -> Vec<(ServerId, TableId, TableLease)> {
+        let tables = self.coordinator.take_tables();
+        if let Some(cache) = &self.cache {
+            tables.iter().for_each(|(server, table, lease)| cache.extend_table(*server, *table, *lease));
+        }
+        tables
+    }
+
+    /// Copies that were looked at hold until the commit time. (What the transaction has written itself held until before it, and what it
+    /// has written takes its place.)
+    fn learn_from_commit(&mut self, at: Timestamp) {
+        self.learn_of_tables();
+        let renewed = self.coordinator.take_renewed();
+        let Some(cache) = &self.cache else { return };
+        for (CopyRead { place, lease }, table) in renewed {
+            if !self.remote.has_written(&place) {
+                cache.renew(&place, &lease.written, at, table);
+            }
+        }
+    }
+
+    /// What the transaction, which has committed, has written is in the copies, too.
+    fn write_copies(&mut self, at: Timestamp) {
+        let Some(cache) = &self.cache else { return };
+        for (place, values) in self.remote.written.drain(..) {
+            match values {
+                Some(values) => cache.write(&place, values, at),
+                None => cache.remove(place.table, &place.key),
+            }
+        }
+    }
+
+    /// Where a row is asked for.
+    fn place(&self, table: TableId, key: &[u8], groups: &Range<usize>) -> Place {
+        let server = self.map.reader(table, key, self.coordinator.client().server);
+        Place { server, table, key: key.to_vec(), groups: groups.clone() }
+    }
+
+    /// How to come by what is there.
+    fn way(&mut self, place: &Place) -> Way {
+        let Some(cache) = self.cache.as_ref().filter(|_| place.server != self.coordinator.client().server)
+        else {
+            return Way::Ask(Purpose::Read, None);
+        };
+        if let Some((_, values)) = self.remote.seen.iter().find(|(seen, _)| seen == place) {
+            return Way::Have(values.clone());
+        }
+        if self.remote.has_written(place) {
+            return Way::Ask(Purpose::Read, None);
+        }
+        match cache.look(place) {
+            Look::Reuse(Copy { values, lease }) => {
+                self.coordinator.read_copy(CopyRead { place: place.clone(), lease });
+                self.remote.seen.push((place.clone(), values.clone()));
+                Way::Have(values)
+            }
+            Look::Request(copy) => Way::Ask(Purpose::Confirm(copy.lease.written.clone()), Some(copy)),
+            Look::Miss => Way::Ask(Purpose::Keep, None),
+        }
+    }
+
+    /// What was read, whether it was told or is as in the copy.
+    fn take_read(
+        &mut self,
+        place: Place,
+        had: Option<Copy>,
+        outcome: Outcome,
+        tables: &[(ServerId, TableId, TableLease)],
+    ) -> Outcome {
+        let (values, lease, had) = match (outcome, had) {
+            (Outcome::Copy(values, lease), had) => (values, lease, had.map(|_| false)),
+            (Outcome::Current(lease), Some(had)) => (had.values, Some(lease), Some(true)),
+            (Outcome::Row(None), Some(_)) => {
+                if let Some(cache) = &self.cache {
+                    cache.drop_stale(place.table, &place.key);
+                }
+                return Outcome::Row(None);
+            }
+            (outcome, _) => return outcome,
+        };
+        if let (Some(cache), Some(lease)) = (&self.cache, lease) {
+            let of_table = |(server, table, _): &&(ServerId, TableId, TableLease)| {
+                (*server, *table) == (place.server, place.table)
+            };
+            let table = tables.iter().find(of_table).map(|(.., lease)| *lease);
+            cache.keep(&place, Copy { values: values.clone(), lease }, table, had);
+            self.remote.seen.push((place, values.clone()));
+        }
+        Outcome::Row(Some(values))
     }
 }
 
@@ -410,7 +562,10 @@ impl<L: Link> Transaction<'_, L> {
                 self.failed = None;
                 Ok(outcomes)
             }
-            Ok(Event::Aborted(refusal)) => Err(self.fail(ClusterAbort::Refused(refusal))),
+            Ok(Event::Aborted(refusal)) => {
+                let abort = self.client.refused(refusal);
+                Err(self.fail(abort))
+            }
             Ok(Event::Committed(_)) => Err(self.fail(ClusterAbort::Continued)),
             Err(abort) => Err(self.fail(abort)),
         }
@@ -434,10 +589,8 @@ impl<L: Link> Transaction<'_, L> {
         table: &Table<K, R>,
         key: impl AsKey<K>,
     ) -> Result<Option<R>, ClusterAbort> {
-        let key = KeyBytes::of(&key);
-        let server = self.client.map.reader(table.id, key.as_slice(), self.home());
-        let read = read(table, key.as_slice(), false);
-        let outcomes = self.run(vec![(server, read)]).await?;
+        let place = self.client.place(table.id, KeyBytes::of(&key).as_slice(), &table.groups);
+        let outcomes = self.read(vec![(place, false)]).await?;
         self.one_row(outcomes)
     }
 
@@ -466,14 +619,9 @@ impl<L: Link> Transaction<'_, L> {
         table: &Table<K, R>,
         keys: &[K],
     ) -> Result<Vec<Option<R>>, ClusterAbort> {
-        let home = self.home();
-        let operations = keys.iter().map(|key| {
-            let key = KeyBytes::of(key);
-            let server = self.client.map.reader(table.id, key.as_slice(), home);
-            (server, read(table, key.as_slice(), false))
-        });
-        let operations = operations.collect();
-        let outcomes = self.run(operations).await?;
+        let place = |key| (self.client.place(table.id, KeyBytes::of(key).as_slice(), &table.groups), false);
+        let places = keys.iter().map(place).collect();
+        let outcomes = self.read(places).await?;
         outcomes.into_iter().map(|outcome| self.one_row(vec![outcome])).collect()
     }
 
@@ -488,38 +636,84 @@ impl<L: Link> Transaction<'_, L> {
         keys: &[(K, bool)],
         mut each: impl FnMut(usize, &mut R),
     ) -> Result<(), ClusterAbort> {
-        let home = self.home();
-        let mut operations = Vec::new();
-        // How many of the operations are of each key.
+        let mut places = Vec::with_capacity(keys.len());
+        // How many of the places are of each key.
         let mut counts = Vec::with_capacity(keys.len());
         for (key, is_changed) in keys {
             let key = KeyBytes::of(key);
-            let servers = match is_changed {
-                true => self.client.map.writers(table.id, key.as_slice()),
-                false => vec![self.client.map.reader(table.id, key.as_slice(), home)],
-            };
-            counts.push(servers.len());
-            operations
-                .extend(servers.into_iter().map(|server| (server, read(table, key.as_slice(), *is_changed))));
+            let place = self.client.place(table.id, key.as_slice(), &table.groups);
+            if *is_changed {
+                let servers = self.client.map.writers(table.id, key.as_slice());
+                counts.push(servers.len());
+                places.extend(servers.into_iter().map(|server| (Place { server, ..place.clone() }, true)));
+            } else {
+                counts.push(1);
+                places.push((place, false));
+            }
         }
-        let servers: Vec<ServerId> = operations.iter().map(|(server, _)| *server).collect();
-        let mut outcomes = self.run(operations).await?.into_iter();
-        let mut from = 0;
+        let mut outcomes = self.read(places.clone()).await?.into_iter();
+        let mut places = places.into_iter().map(|(place, _)| place);
         for (index, ((key, is_changed), count)) in keys.iter().zip(counts).enumerate() {
             let of_key = outcomes.by_ref().take(count).collect();
             let Some(mut row) = self.one_row::<R>(of_key)? else {
                 return Err(missing::<K>(KeyBytes::of(key).as_slice()));
             };
             each(index, &mut row);
+            let places = places.by_ref().take(count);
             if *is_changed {
-                let (key, values) = (KeyBytes::of(key), Values::of(&row));
-                for server in &servers[from..from + count] {
-                    self.client.coordinator.defer(*server, write(table, key.as_slice(), values.clone()));
-                }
+                let values = Values::of(&row);
+                places.for_each(|place| self.defer(place, values.clone()));
+            } else {
+                places.for_each(drop);
             }
-            from += count;
         }
         Ok(())
+    }
+
+    /// Has a row written that has been read to be written, with the next message to its server.
+    fn defer(&mut self, place: Place, values: Values) {
+        let Place { server, table, key, groups } = place.clone();
+        self.client
+            .coordinator
+            .defer(server, Operation::Write { table, key, groups, values: values.clone() });
+        self.note_write(place, Some(values));
+    }
+
+    /// The transaction has written this.
+    fn note_write(&mut self, place: Place, values: Option<Values>) {
+        if self.client.cache.is_some() && place.server != self.home() {
+            self.client.remote.write(place, values);
+        }
+    }
+
+    /// Reads groups of rows, to write them or not; what there are copies of out of those.
+    async fn read(&mut self, reads: Vec<(Place, bool)>) -> Result<Vec<Outcome>, ClusterAbort> {
+        if self.failed.is_some() {
+            return Err(ClusterAbort::Continued);
+        }
+        let mut operations = Vec::with_capacity(reads.len());
+        let ways = reads.into_iter().map(|(place, to_write)| {
+            let way = match to_write {
+                true => Way::Ask(Purpose::Write, None),
+                false => self.client.way(&place),
+            };
+            match way {
+                Way::Have(values) => Ok(values),
+                Way::Ask(purpose, copy) => {
+                    let Place { server, table, key, groups } = place.clone();
+                    operations.push((server, Operation::Read { table, key, groups, purpose }));
+                    Err((place, copy))
+                }
+            }
+        });
+        let ways: Vec<_> = ways.collect();
+        let mut outcomes = self.run(operations).await?.into_iter();
+        let tables = self.client.learn_of_tables();
+        let answers = ways.into_iter().filter_map(|way| match way {
+            Ok(values) => Some(Outcome::Row(Some(values))),
+            Err((place, copy)) => Some(self.client.take_read(place, copy, outcomes.next()?, &tables)),
+        });
+        Ok(answers.collect())
     }
 
     /// Reads, changes and writes a row that must be there, or a column group of it.
@@ -533,15 +727,15 @@ impl<L: Link> Transaction<'_, L> {
         change: impl FnOnce(&mut R),
     ) -> Result<(), ClusterAbort> {
         let key = KeyBytes::of(&key);
+        let place = self.client.place(table.id, key.as_slice(), &table.groups);
         let servers = self.client.map.writers(table.id, key.as_slice());
-        let reads = servers.iter().map(|server| (*server, read(table, key.as_slice(), true))).collect();
-        let outcomes = self.run(reads).await?;
+        let places = servers.into_iter().map(|server| Place { server, ..place.clone() });
+        let reads = places.clone().map(|place| (place, true)).collect();
+        let outcomes = self.read(reads).await?;
         let Some(mut row) = self.one_row::<R>(outcomes)? else { return Err(missing::<K>(key.as_slice())) };
         change(&mut row);
         let values = Values::of(&row);
-        for server in servers {
-            self.client.coordinator.defer(server, write(table, key.as_slice(), values.clone()));
-        }
+        places.for_each(|place| self.defer(place, values.clone()));
         Ok(())
     }
 
@@ -555,8 +749,9 @@ impl<L: Link> Transaction<'_, L> {
         key: impl AsKey<K>,
         row: R,
     ) -> Result<bool, ClusterAbort> {
-        let key = KeyBytes::of(&key);
-        self.change(table.id, key.as_slice(), write(table, key.as_slice(), Values::of(&row))).await
+        let (key, values) = (KeyBytes::of(&key).as_slice().to_vec(), Values::of(&row));
+        let (table, groups) = (table.id, table.groups.clone());
+        self.change(Operation::Write { table, key, groups, values }).await
     }
 
     /// Puts a row in. False: there is one already.
@@ -592,14 +787,8 @@ impl<L: Link> Transaction<'_, L> {
         row: R,
         replace: bool,
     ) -> Result<bool, ClusterAbort> {
-        let key = KeyBytes::of(&key);
-        let insert = Operation::Insert {
-            table: table.id,
-            key: key.as_slice().to_vec(),
-            values: Values::of(&row),
-            replace,
-        };
-        self.change(table.id, key.as_slice(), insert).await
+        let (key, values) = (KeyBytes::of(&key).as_slice().to_vec(), Values::of(&row));
+        self.change(Operation::Insert { table: table.id, key, values, replace }).await
     }
 
     /// Takes a row away. False: there is none.
@@ -611,21 +800,25 @@ impl<L: Link> Transaction<'_, L> {
         table: &Table<K, R>,
         key: impl AsKey<K>,
     ) -> Result<bool, ClusterAbort> {
-        let key = KeyBytes::of(&key);
-        let delete = Operation::Delete { table: table.id, key: key.as_slice().to_vec() };
-        self.change(table.id, key.as_slice(), delete).await
+        let key = KeyBytes::of(&key).as_slice().to_vec();
+        self.change(Operation::Delete { table: table.id, key }).await
     }
 
     /// Has something done at all servers that have the row.
-    async fn change(
-        &mut self,
-        table: TableId,
-        key: &[u8],
-        operation: Operation,
-    ) -> Result<bool, ClusterAbort> {
-        let servers = self.client.map.writers(table, key);
-        let operations = servers.into_iter().map(|server| (server, operation.clone())).collect();
+    async fn change(&mut self, operation: Operation) -> Result<bool, ClusterAbort> {
+        let (table, key) = (operation.table(), operation.key().unwrap_or_default().to_vec());
+        let servers = self.client.map.writers(table, &key);
+        let operations = servers.iter().map(|server| (*server, operation.clone())).collect();
         let outcomes = self.run(operations).await?;
+        let (groups, values) = match operation {
+            Operation::Write { groups, values, .. } => (groups, Some(values)),
+            _ => (0..0, None),
+        };
+        let values = values.filter(|_| outcomes.first() == Some(&Outcome::Done(true)));
+        for server in servers {
+            let (groups, key) = (groups.clone(), key.clone());
+            self.note_write(Place { server, table, key, groups }, values.clone());
+        }
         match outcomes.first() {
             Some(Outcome::Done(done)) => Ok(*done),
             _ => Err(self.fail(ClusterAbort::Types)),
@@ -680,14 +873,6 @@ impl<L: Link> Transaction<'_, L> {
             _ => Err(self.fail(ClusterAbort::Types)),
         }
     }
-}
-
-fn read<K, R>(table: &Table<K, R>, key: &[u8], to_write: bool) -> Operation {
-    Operation::Read { table: table.id, key: key.to_vec(), groups: table.groups.clone(), to_write }
-}
-
-fn write<K, R>(table: &Table<K, R>, key: &[u8], values: Values) -> Operation {
-    Operation::Write { table: table.id, key: key.to_vec(), groups: table.groups.clone(), values }
 }
 
 fn missing<K: Key>(key: &[u8]) -> ClusterAbort {

@@ -18,19 +18,27 @@
 //! If there is but one participant that must be asked, and all others hold until `at`, its answer decides: one round. If nobody must be
 //! asked, the transaction has committed without a word (a read-only one, all of whose leases last).
 //!
+//! # Reads out of copies
+//!
+//! What the client has read out of a [copy](crate::cache) instead of asking for it ([`Coordinator::read_copy`]) binds the commit time as
+//! any other read does, and holds until the end of its lease. If the transaction commits later than that, the row's server looks whether the
+//! version is current, with the message in which it prepares or commits. Whoever writes a row that was read out of a copy has that looked
+//! at first: he would overwrite what he has not seen.
+//!
 //! # When a message is lost
 //!
 //! Whatever has not been answered for a while is sent again ([`Coordinator::with_resend_after`]). A participant carries each request out once.
 //!
 //! What it does not do: choose when to retry, or how long to back off; come back after a crash.
 
+use crate::cache::Place;
 use crate::message::{
     Answer, Ask, AttemptId, ClientId, Decision, Operation, Outcome, Refusal, Reply, Request, Step,
-    StepOutcome,
+    StepOutcome, TableLease, Work,
 };
-use crate::partition::ServerId;
+use crate::partition::{ServerId, TableId};
 use crate::planted::{Bug, Planted};
-use noonmark::branch::Standing;
+use noonmark::branch::{Lease, Standing};
 use noonmark::{Age, Timestamp};
 use std::collections::BTreeMap;
 
@@ -57,6 +65,25 @@ pub struct Outgoing {
     pub request: Request,
 }
 
+/// Column groups of a row that were read out of a copy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyRead {
+    /// Which.
+    pub place: Place,
+    /// Their versions, and until when they hold for all that is known.
+    pub lease: Lease,
+}
+
+/// One of them, to the transaction that runs.
+struct Copied {
+    read: CopyRead,
+    /// The number of the request in which the participant was asked to look whether it is current, if it was. From then on it is a read
+    /// of the participant's.
+    checked_by: Option<u32>,
+    /// What held for the whole table when it was current.
+    table: Option<TableLease>,
+}
+
 /// A participant, to the transaction that runs.
 struct Part {
     /// What it last said that it stands for.
@@ -67,8 +94,10 @@ struct Part {
     unanswered: Option<(Request, u64)>,
     /// Writes that go along with the next request to it.
     deferred: Vec<Operation>,
-    /// How many went along with the last one.
+    /// How many operations of the last request the client has not asked for: those, and looks at copies.
     went_along: usize,
+    /// What was read out of copies of its rows.
+    copies: Vec<Copied>,
     /// Has ended.
     is_over: bool,
 }
@@ -95,6 +124,7 @@ struct Running {
     /// How many were asked whether they agree to the commit time that is being tried, and how many have said yes.
     asked: usize,
     votes: usize,
+    planted: Planted,
 }
 
 /// A participant that has not said yet that it knows of the end.
@@ -114,6 +144,10 @@ pub struct Coordinator {
     running: Option<Running>,
     /// **Invariant**: at most one for each attempt and participant.
     endings: Vec<Ending>,
+    /// What whole tables hold until, as told with the answers since somebody asked.
+    tables: Vec<(ServerId, TableId, TableLease)>,
+    /// What the last transaction read out of copies, and had looked at.
+    renewed: Vec<(CopyRead, Option<TableLease>)>,
     resend_after_ns: u64,
     planted: Planted,
 }
@@ -128,6 +162,8 @@ impl Coordinator {
             last_age: None,
             running: None,
             endings: Vec::new(),
+            tables: Vec::new(),
+            renewed: Vec::new(),
             resend_after_ns: RESEND_AFTER_DEFAULT_NS,
             planted: Planted::default(),
         }
@@ -167,7 +203,10 @@ impl Coordinator {
         self.last_age = Some(age);
         let id = AttemptId { client: self.client, sequence: self.sequence };
         let (parts, phase) = (BTreeMap::new(), Phase::Idle);
-        self.running = Some(Running { id, age, parts, phase, is_rehearsal: false, asked: 0, votes: 0 });
+        let planted = self.planted;
+        self.running =
+            Some(Running { id, age, parts, phase, is_rehearsal: false, asked: 0, votes: 0, planted });
+        (self.tables, self.renewed) = (Vec::new(), Vec::new());
         id
     }
 
@@ -176,6 +215,24 @@ impl Coordinator {
         if let Some(part) = self.running.as_mut().and_then(|running| running.parts.get_mut(&server)) {
             part.deferred.push(write);
         }
+    }
+
+    /// Notes that the transaction has read something out of a copy.
+    pub fn read_copy(&mut self, read: CopyRead) {
+        if let Some(running) = &mut self.running {
+            running.part(read.place.server).copies.push(Copied { read, checked_by: None, table: None });
+        }
+    }
+
+    /// What whole tables of servers hold until, as the answers have told since this was last asked.
+    pub fn take_tables(&mut self) -> Vec<(ServerId, TableId, TableLease)> {
+        std::mem::take(&mut self.tables)
+    }
+
+    /// What the last transaction, which has committed, had read out of copies, and had looked at: it holds until its commit time. With
+    /// what held for the whole table when it was looked at.
+    pub fn take_renewed(&mut self) -> Vec<(CopyRead, Option<TableLease>)> {
+        std::mem::take(&mut self.renewed)
     }
 
     /// Has operations done, each at a server; those of one server in one message. Then comes an [`Event`]. Nothing is done if no
@@ -209,7 +266,7 @@ impl Coordinator {
         let running = self.running.as_mut().filter(|running| matches!(running.phase, Phase::Idle))?;
         let standings = || running.parts.values().filter_map(|part| part.standing);
         let must_seal = standings().any(|s| s.locks_late)
-            && standings().any(|s| s.only_looks)
+            && (standings().any(|s| s.only_looks) || running.parts.values().any(Part::only_looks_at_copies))
             && !self.planted.is(Bug::RoundsMerged);
         let at = running.earliest(self.floor);
         let asked = running.parts.values().filter(|part| part.must_be_asked(at, self.planted)).count();
@@ -231,10 +288,11 @@ impl Coordinator {
         (running.asked, running.votes) = (asked.len(), 0);
         let alone = asked.len() == 1 && !running.is_rehearsal;
         running.phase = Phase::Preparing { at };
-        // If others hold until this very time, it may not be a later one.
-        let or_later = running.parts.len() == 1;
         for server in &asked {
-            let step = if alone { Step::Commit { at, or_later } } else { Step::Prepare { at } };
+            let step = match alone {
+                true => Step::Commit { at, until: running.hold_until(*server, at) },
+                false => Step::Prepare { at },
+            };
             running.ask(now_ns, self.floor, *server, Ask::Work(Vec::new(), step), out);
         }
         asked.is_empty().then(|| self.decide(now_ns, at, out)).flatten()
@@ -242,7 +300,10 @@ impl Coordinator {
 
     /// Everybody has agreed: the transaction has committed.
     fn decide(&mut self, now_ns: u64, at: Timestamp, out: &mut Vec<Outgoing>) -> Option<Event> {
-        let running = self.running.take()?;
+        let mut running = self.running.take()?;
+        let copies = running.parts.values_mut().flat_map(|part| part.copies.drain(..));
+        let checked = copies.filter(|copy| copy.checked_by.is_some());
+        self.renewed = checked.map(|copy| (copy.read, copy.table)).collect();
         let decision = if running.is_rehearsal { Decision::Abort } else { Decision::Commit(at) };
         self.end_parts(now_ns, running, decision, out);
         self.floor = self.floor.max(at);
@@ -292,7 +353,7 @@ impl Coordinator {
         if part.unanswered.as_ref().is_none_or(|(request, _)| request.number != number) {
             // An earlier one, doubled.
             if self.planted.is(Bug::VoteCountedTwice)
-                && let (Phase::Preparing { at }, Reply::Worked(_, StepOutcome::Yes, _)) =
+                && let (Phase::Preparing { at }, Reply::Worked(Work { step: StepOutcome::Yes, .. })) =
                     (&running.phase, reply)
                 && let at = *at
                 && running.counts_as_agreed()
@@ -303,15 +364,19 @@ impl Coordinator {
         }
         part.unanswered = None;
         let (outcomes, came) = match reply {
-            Reply::Worked(outcomes, came, standing) => {
+            Reply::Worked(Work { mut outcomes, step, standing, tables }) => {
                 part.standing = Some(standing);
-                let mut outcomes = outcomes;
+                for copy in part.copies.iter_mut().filter(|copy| copy.checked_by == Some(number)) {
+                    copy.table =
+                        tables.iter().find(|(id, _)| *id == copy.read.place.table).map(|(_, lease)| *lease);
+                }
+                self.tables.extend(tables.into_iter().map(|(table, lease)| (from, table, lease)));
                 let written = outcomes.drain(..part.went_along.min(outcomes.len()));
                 if written.into_iter().any(|outcome| outcome != Outcome::Done(true)) {
                     self.abort(now_ns, out);
                     return Some(Event::Aborted(Refusal::lost_row(from)));
                 }
-                (outcomes, came)
+                (outcomes, step)
             }
             Reply::Refused(refusal) => {
                 part.is_over = true;
@@ -418,7 +483,28 @@ impl Part {
     fn must_be_asked(&self, at: Timestamp, planted: Planted) -> bool {
         let reads = |s: Standing| s.has_reads && !planted.is(Bug::ReaderSkipped);
         let asked = |s: Standing| s.has_writes || s.keeps_reads || reads(s) && s.holds_until < at;
-        !self.is_over && (self.standing.is_some_and(asked) || !self.deferred.is_empty())
+        let ends_before = |copy: &Copied| copy.checked_by.is_none() && copy.read.lease.until < at;
+        let copies_end = self.copies.iter().any(ends_before) && !planted.is(Bug::CopyUsedPastItsLease);
+        !self.is_over && (self.standing.is_some_and(asked) || !self.deferred.is_empty() || copies_end)
+    }
+
+    /// Whether it has read something out of a copy that cannot be said to hold at any time.
+    fn only_looks_at_copies(&self) -> bool {
+        let lasts =
+            |copy: &Copied| copy.checked_by.is_some() || copy.read.lease.until >= copy.read.lease.begins();
+        !self.copies.iter().all(lasts)
+    }
+
+    /// Has those copies looked at that are not yet, and are among these.
+    fn check_copies(&mut self, which: impl Fn(&CopyRead) -> bool) -> Vec<Operation> {
+        let unchecked = self.copies.iter_mut().filter(|copy| copy.checked_by.is_none() && which(&copy.read));
+        let number = self.number;
+        let check = |copy: &mut Copied| {
+            copy.checked_by = Some(number);
+            let CopyRead { place: Place { table, key, groups, .. }, lease } = copy.read.clone();
+            Operation::Check { table, key, groups, written: lease.written }
+        };
+        unchecked.map(check).collect()
     }
 }
 
@@ -426,7 +512,21 @@ impl Running {
     /// The earliest time at which it can commit, for all that is known.
     fn earliest(&self, floor: Timestamp) -> Timestamp {
         let bounds = self.parts.values().filter_map(|part| Some(part.standing?.bound));
-        bounds.fold(floor, Timestamp::max)
+        let copies = self.parts.values().flat_map(|part| &part.copies).map(|copy| copy.read.lease.begins());
+        bounds.chain(copies).fold(floor, Timestamp::max)
+    }
+
+    /// Until when everything holds that this one is not asked about when it is asked to commit at that time. All others hold until then.
+    fn hold_until(&self, asked: ServerId, at: Timestamp) -> Timestamp {
+        let others = self.parts.iter().filter(|(server, _)| **server != asked);
+        let reads = others.filter_map(|(_, part)| part.standing.filter(|s| s.has_reads));
+        let copies = self.parts.iter().flat_map(|(server, part)| {
+            let not_asked = move |copy: &&Copied| {
+                copy.checked_by.is_none() && (*server != asked || copy.read.lease.until >= at)
+            };
+            part.copies.iter().filter(not_asked).map(|copy| copy.read.lease.until)
+        });
+        reads.map(|s| s.holds_until).chain(copies).fold(Timestamp::MAX, Timestamp::min)
     }
 
     /// One more vote: whether they are as many as were asked.
@@ -439,22 +539,45 @@ impl Running {
         self.parts.iter().filter(|(_, part)| which(part)).map(|(server, _)| *server).collect()
     }
 
-    fn ask(&mut self, now_ns: u64, floor: Timestamp, to: ServerId, ask: Ask, out: &mut Vec<Outgoing>) {
-        let part = self.parts.entry(to).or_insert(Part {
+    fn part(&mut self, server: ServerId) -> &mut Part {
+        self.parts.entry(server).or_insert(Part {
             standing: None,
             number: 0,
             unanswered: None,
             deferred: Vec::new(),
             went_along: 0,
+            copies: Vec::new(),
             is_over: false,
-        });
+        })
+    }
+
+    fn ask(&mut self, now_ns: u64, floor: Timestamp, to: ServerId, ask: Ask, out: &mut Vec<Outgoing>) {
+        let (id, age, planted) = (self.id, self.age, self.planted);
+        let part = self.part(to);
         part.number += 1;
         let mut ask = ask;
-        if let Ask::Work(operations, _) = &mut ask {
-            part.went_along = part.deferred.len();
-            operations.splice(..0, part.deferred.drain(..));
+        if let Ask::Work(operations, step) = &mut ask {
+            let checks = match step {
+                Step::Execute | Step::Seal => {
+                    let is_written = |copy: &CopyRead| {
+                        operations.iter().any(|operation| {
+                            operation.writes()
+                                && operation.table() == copy.place.table
+                                && operation.key() == Some(&copy.place.key)
+                        })
+                    };
+                    part.check_copies(is_written)
+                }
+                Step::Prepare { at } | Step::Commit { at, .. } => {
+                    part.check_copies(|copy| copy.lease.until < *at)
+                }
+            };
+            let checks =
+                if planted.is(Bug::CopyOverwritten) && *step == Step::Execute { Vec::new() } else { checks };
+            part.went_along = part.deferred.len() + checks.len();
+            operations.splice(..0, part.deferred.drain(..).chain(checks));
         }
-        let request = Request { attempt: self.id, age: self.age, floor, number: part.number, ask };
+        let request = Request { attempt: id, age, floor, number: part.number, ask };
         part.unanswered = Some((request.clone(), now_ns));
         out.push(Outgoing { to, request });
     }

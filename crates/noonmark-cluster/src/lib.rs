@@ -7,7 +7,8 @@
 //! 2. [`message`]: what servers say to each other, with its size on the wire, and what must be stable before it leaves.
 //! 3. [`participant`]: one server's rows, and the branches of the transactions that touch them.
 //! 4. [`coordinator`]: carries a transaction from operation to operation, and through the commit.
-//! 5. [`client`]: transactions as clients write them, over whatever brings messages to servers and back.
+//! 5. [`cache`]: copies of rows of other servers; and [`table_lease`], what holds for whole tables.
+//! 6. [`client`]: transactions as clients write them, over whatever brings messages to servers and back.
 //!
 //! Participants and coordinators are state machines: messages and the time go in, messages come out. No rule of a protocol is
 //! written here: a participant has the engine apply them, through [`noonmark::branch`]. What brings the messages is a
@@ -74,9 +75,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it does not do yet: keep copies of remote rows, log, come back after a crash, replicate, and carry the protocols that need more
+//! What it does not do yet: log, come back after a crash, replicate, and carry the protocols that need more
 //! than one branch can say by itself ([`noonmark::branch::Branch::supports`]).
 
+pub mod cache;
 pub mod client;
 pub mod coordinator;
 pub mod message;
@@ -84,3 +86,4 @@ pub mod participant;
 pub mod partition;
 #[doc(hidden)]
 pub mod planted;
+pub mod table_lease;

@@ -17,7 +17,7 @@
 //! | [`Decision::Abort`], and answers that refuse | nothing: what nobody knows anything of has aborted |
 
 use crate::partition::{ServerId, TableId};
-use noonmark::branch::{Standing, Values};
+use noonmark::branch::{Lease, Standing, Values};
 use noonmark::{AbortKind, Age, Timestamp};
 use std::ops::{Bound, Range};
 
@@ -65,8 +65,20 @@ pub enum Operation {
         key: Vec<u8>,
         /// These groups.
         groups: Range<usize>,
-        /// The transaction will write them.
-        to_write: bool,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// Look whether column groups of a row, of which the transaction has read a copy, still are of the versions that were copied. If not,
+    /// the transaction is over. Otherwise it is as if they had been read here.
+    Check {
+        /// Of this table.
+        table: TableId,
+        /// Under this key.
+        key: Vec<u8>,
+        /// These groups.
+        groups: Range<usize>,
+        /// When the version of each was written.
+        written: Vec<Timestamp>,
     },
     /// Give column groups of a row that is there new values.
     Write {
@@ -114,11 +126,47 @@ pub enum Operation {
     },
 }
 
+/// What something is read for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Purpose {
+    /// To be read.
+    Read,
+    /// To be read, and kept for later transactions: the answer says when the versions were written, and for how long they hold.
+    Keep,
+    /// The same; but there is a copy already, of versions that were written at these times, so that the values need not be sent if those
+    /// are current.
+    Confirm(Vec<Timestamp>),
+    /// To be written.
+    Write,
+}
+
 impl Operation {
+    /// Whether it changes rows, or is about to.
+    pub fn writes(&self) -> bool {
+        match self {
+            Operation::Read { purpose, .. } => *purpose == Purpose::Write,
+            Operation::Check { .. } | Operation::Scan { .. } => false,
+            Operation::Write { .. } | Operation::Insert { .. } | Operation::Delete { .. } => true,
+        }
+    }
+
+    /// The key of the row that it is about, if it is about one.
+    pub fn key(&self) -> Option<&[u8]> {
+        match self {
+            Operation::Read { key, .. }
+            | Operation::Check { key, .. }
+            | Operation::Write { key, .. }
+            | Operation::Insert { key, .. }
+            | Operation::Delete { key, .. } => Some(key),
+            Operation::Scan { .. } => None,
+        }
+    }
+
     /// The table that it is about.
     pub fn table(&self) -> TableId {
         match self {
             Operation::Read { table, .. }
+            | Operation::Check { table, .. }
             | Operation::Write { table, .. }
             | Operation::Insert { table, .. }
             | Operation::Delete { table, .. }
@@ -132,7 +180,11 @@ impl Operation {
 pub enum Outcome {
     /// What was read; `None`: there is no such row.
     Row(Option<Values>),
-    /// Whether there was a row to write or delete, or none where one was to be put in.
+    /// What was read to be kept; no lease if the transaction itself has written some of it.
+    Copy(Values, Option<Lease>),
+    /// What there is a copy of is current, and holds for so long.
+    Current(Lease),
+    /// Whether there was a row to write or delete, or none where one was to be put in; what was to be looked at is current.
     Done(bool),
     /// The rows of a range, in the order that was asked for.
     Rows(Vec<(Vec<u8>, Values)>),
@@ -154,8 +206,8 @@ pub enum Step {
     Commit {
         /// The commit time.
         at: Timestamp,
-        /// Or a later one.
-        or_later: bool,
+        /// Or a later one, until this: what is read elsewhere holds until then.
+        until: Timestamp,
     },
 }
 
@@ -220,6 +272,8 @@ pub struct Refusal {
     pub words: String,
     /// Who was on the other side, if that is known.
     pub other: Option<AttemptId>,
+    /// Rows of which the transaction had read copies that are not current any more.
+    pub stale: Vec<(TableId, Vec<u8>)>,
 }
 
 impl Refusal {
@@ -231,6 +285,7 @@ impl Refusal {
             rule: "cluster: write".into(),
             words: "a row that was read to be written is gone; nothing was applied, retry is safe".into(),
             other: None,
+            stale: Vec::new(),
         }
     }
 }
@@ -245,15 +300,40 @@ impl std::fmt::Display for Refusal {
     }
 }
 
+/// What holds for a whole table of one server [Sundial §4.3].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableLease {
+    /// How many transactions that wrote it have been installed.
+    ///
+    /// The paper has the time of the last one. But two transactions may commit at one time, and a copy from between them would then be
+    /// taken for one from after them.
+    pub writes: u64,
+    /// Nobody will write any of its rows there at this time or an earlier one.
+    pub until: Timestamp,
+}
+
 /// What is answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// What came of each operation, and of the step; what there is to know now.
-    Worked(Vec<Outcome>, StepOutcome, Standing),
+    /// What was asked for.
+    Worked(Work),
     /// Nothing is left of the transaction here.
     Refused(Refusal),
     /// It has ended as was decided.
     Ended,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// What came of each operation.
+    pub outcomes: Vec<Outcome>,
+    /// And of the step.
+    pub step: StepOutcome,
+    /// What there is to know of the transaction's part now.
+    pub standing: Standing,
+    /// What holds for the tables of which something was read to be kept, or was looked at.
+    pub tables: Vec<(TableId, TableLease)>,
 }
 
 /// A participant to a coordinator.
@@ -272,6 +352,9 @@ pub struct Answer {
 /// Bytes of what every message has: who to whom, for which attempt, its number and kind, and the transport's own.
 const HEADER_BYTES: usize = 48;
 
+/// Bytes of a table's number and its lease.
+const TABLE_LEASE_BYTES: usize = 18;
+
 /// Something that has a size on the wire.
 pub trait WireSize {
     /// How many bytes it takes.
@@ -282,6 +365,8 @@ impl WireSize for Operation {
     fn wire_bytes(&self) -> usize {
         // Kind, table, groups or flags, and the length of each part of variable size.
         match self {
+            Operation::Read { key, purpose: Purpose::Confirm(written), .. }
+            | Operation::Check { key, written, .. } => 9 + key.len() + 8 * written.len(),
             Operation::Read { key, .. } | Operation::Delete { key, .. } => 8 + key.len(),
             Operation::Write { key, values, .. } | Operation::Insert { key, values, .. } => {
                 12 + key.len() + values.len_bytes()
@@ -297,10 +382,20 @@ impl WireSize for Operation {
     }
 }
 
+impl WireSize for Lease {
+    fn wire_bytes(&self) -> usize {
+        1 + 8 * (self.written.len() + 1)
+    }
+}
+
 impl WireSize for Outcome {
     fn wire_bytes(&self) -> usize {
         match self {
             Outcome::Row(values) => 5 + values.as_ref().map_or(0, Values::len_bytes),
+            Outcome::Copy(values, lease) => {
+                6 + values.len_bytes() + lease.as_ref().map_or(0, WireSize::wire_bytes)
+            }
+            Outcome::Current(lease) => 1 + lease.wire_bytes(),
             Outcome::Done(_) => 2,
             Outcome::Rows(rows) => {
                 5 + rows.iter().map(|(key, values)| 6 + key.len() + values.len_bytes()).sum::<usize>()
@@ -326,10 +421,15 @@ impl WireSize for Answer {
         HEADER_BYTES
             + match &self.reply {
                 // The step's outcome, and two times and the flags of the standing.
-                Reply::Worked(outcomes, ..) => {
-                    9 + 17 + outcomes.iter().map(WireSize::wire_bytes).sum::<usize>()
+                Reply::Worked(Work { outcomes, tables, .. }) => {
+                    9 + 17
+                        + outcomes.iter().map(WireSize::wire_bytes).sum::<usize>()
+                        + tables.len() * TABLE_LEASE_BYTES
                 }
-                Reply::Refused(refusal) => 16 + refusal.rule.len() + refusal.words.len(),
+                Reply::Refused(refusal) => {
+                    let stale = refusal.stale.iter().map(|(_, key)| 4 + key.len()).sum::<usize>();
+                    16 + refusal.rule.len() + refusal.words.len() + stale
+                }
                 Reply::Ended => 1,
             }
     }

@@ -14,18 +14,21 @@
 //!   so nobody needs to be told of the end of a transaction that has only read, and left nothing behind.
 //! - *Who keeps nobody out may be forgotten*: when there is no room for one more branch, those of them that have been silent for longest
 //!   are rolled back. Most of them are over; whoever is not is told when he asks for more.
+//! - *Copies are looked at like rows.* What a transaction has read out of a copy, and must know to hold for longer, is read here if the
+//!   version still is the one that was copied, and from then on is like anything else that it has read.
 //!
 //! What it does not do: log, or come back after a crash.
 
 use crate::message::{
-    Answer, Ask, AttemptId, ClientId, Decision, Operation, Outcome, Refusal, Reply, Request, Step,
-    StepOutcome,
+    Answer, Ask, AttemptId, ClientId, Decision, Operation, Outcome, Purpose, Refusal, Reply, Request, Step,
+    StepOutcome, TableLease, Work,
 };
 use crate::partition::{ServerId, TableId};
 use crate::planted::{Bug, Planted};
-use noonmark::branch::{Branch, BranchHost, UntypedTable, Vote};
-use noonmark::{Abort, AbortKind, Database, TooManySessions, TxnId};
-use std::collections::BTreeMap;
+use crate::table_lease::{TableLeases, TableState};
+use noonmark::branch::{Branch, BranchHost, Leased, UntypedTable, Vote};
+use noonmark::{Abort, AbortKind, Database, Order, Timestamp, TooManySessions, TxnId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 /// Unless told otherwise, nothing is held back for longer.
@@ -36,7 +39,13 @@ struct Seat {
     /// None once it has ended.
     branch: Option<Branch<BranchHost>>,
     /// Only its coordinator ends it.
+    ///
+    /// **Invariant**: if so, each table that it has written knows.
     is_prepared: bool,
+    /// Tables that it has written.
+    written: BTreeSet<TableId>,
+    /// Tables of which somebody keeps what it has read.
+    kept: BTreeSet<TableId>,
     /// The number of the last request.
     number: u32,
     /// When that came, counted in requests.
@@ -61,7 +70,9 @@ struct Held {
 pub struct Participant {
     server: ServerId,
     database: Database<BranchHost>,
-    tables: Vec<UntypedTable>,
+    /// Each, and what holds for all of it.
+    tables: Vec<(UntypedTable, TableState)>,
+    table_leases: Option<TableLeases>,
     seats: BTreeMap<AttemptId, Seat>,
     /// The attempt that each transaction of the database is of, while it runs.
     attempts: BTreeMap<TxnId, AttemptId>,
@@ -75,6 +86,8 @@ pub struct Participant {
     now_ns: u64,
     /// How many requests have been carried out.
     turns: u64,
+    /// How often a rule of the cluster has refused something, by the rule. Those of protocols, the database counts.
+    refusals: BTreeMap<String, u64>,
     planted: Planted,
 }
 
@@ -85,6 +98,7 @@ impl Participant {
             server,
             database,
             tables: Vec::new(),
+            table_leases: None,
             seats: BTreeMap::new(),
             attempts: BTreeMap::new(),
             latest: BTreeMap::new(),
@@ -93,6 +107,7 @@ impl Participant {
             wait_max_ns: WAIT_MAX_DEFAULT_NS,
             now_ns: 0,
             turns: 0,
+            refusals: BTreeMap::new(),
             planted: Planted::default(),
         }
     }
@@ -108,6 +123,17 @@ impl Participant {
         Participant { wait_max_ns, ..self }
     }
 
+    /// The same; tables that are seldom written have leases as a whole, if its database is in logical order.
+    pub fn with_table_leases(self, table_leases: Option<TableLeases>) -> Self {
+        Participant { table_leases, ..self }
+    }
+
+    /// How often a rule of the cluster, not of a protocol, has refused something, by the rule. What protocols have refused, the database
+    /// [knows](Database::conflicts).
+    pub fn refusals(&self) -> &BTreeMap<String, u64> {
+        &self.refusals
+    }
+
     /// Its rows.
     pub fn database(&self) -> &Database<BranchHost> {
         &self.database
@@ -115,7 +141,7 @@ impl Participant {
 
     /// Adds a table of its database: its number in messages is how many there were before.
     pub fn add_table(&mut self, table: UntypedTable) {
-        self.tables.push(table);
+        self.tables.push((table, TableState::new()));
     }
 
     /// How many attempts have something open here: locks, or things read.
@@ -157,9 +183,10 @@ impl Participant {
                         retry is safe"
                     .into(),
                 other: self.attempts.get(&held.behind).copied(),
+                stale: Vec::new(),
             };
             self.end(attempt);
-            self.reply(attempt, Reply::Refused(refusal), out);
+            self.refuse(attempt, refusal, out);
         }
         self.go_on(out);
     }
@@ -181,9 +208,10 @@ impl Participant {
                         rule: String::new(),
                         words: format!("there is no table number {}", stranger.table().index()),
                         other: None,
+                        stale: Vec::new(),
                     };
                     self.end(attempt);
-                    self.reply(attempt, Reply::Refused(refusal), out);
+                    self.refuse(attempt, refusal, out);
                     return self.go_on(out);
                 }
                 let branch = match self.seats.get(&attempt) {
@@ -203,7 +231,7 @@ impl Participant {
                     }
                     Ok(None) => {}
                     Err(refusal) => {
-                        self.reply(attempt, Reply::Refused(refusal), out);
+                        self.refuse(attempt, refusal, out);
                         return self.go_on(out);
                     }
                 }
@@ -242,6 +270,7 @@ impl Participant {
             words: "it kept nobody out here, and was forgotten when there was no room for another; nothing was applied, retry is safe"
                 .into(),
             other: None,
+            stale: Vec::new(),
         }
     }
 
@@ -266,6 +295,8 @@ impl Participant {
         let seat = self.seats.entry(attempt).or_insert(Seat {
             branch: None,
             is_prepared: false,
+            written: BTreeSet::new(),
+            kept: BTreeSet::new(),
             number: 0,
             turn: 0,
             answer: None,
@@ -304,7 +335,11 @@ impl Participant {
     /// Takes an attempt's branch away, and takes back what it has done.
     fn end(&mut self, attempt: AttemptId) {
         let Some(seat) = self.seats.get_mut(&attempt) else { return };
-        seat.is_prepared = false;
+        if std::mem::replace(&mut seat.is_prepared, false) {
+            for table in &seat.written {
+                self.tables[table.index()].1.unprepare();
+            }
+        }
         seat.held = None;
         let Some(mut branch) = seat.branch.take() else { return };
         let id = branch.id();
@@ -320,7 +355,9 @@ impl Participant {
             && let Some(branch) = self.seats.get_mut(&attempt).and_then(|seat| seat.branch.as_mut())
         {
             // Of one that was not asked to prepare there is nothing to install.
-            let _ = branch.install(at);
+            if branch.install(at).is_ok() {
+                self.installed(attempt);
+            }
         }
         if !(decision == Decision::Abort && self.planted.is(Bug::LostUnlock)) {
             self.end(attempt);
@@ -335,6 +372,55 @@ impl Participant {
         let Some(seat) = self.seats.get_mut(&attempt) else { return };
         seat.answer = Some(reply.clone());
         out.push(Answer { attempt, from: self.server, number: seat.number, reply });
+    }
+
+    fn refuse(&mut self, attempt: AttemptId, refusal: Refusal, out: &mut Vec<Answer>) {
+        if refusal.rule.starts_with(OWN_RULES) {
+            *self.refusals.entry(refusal.rule.clone()).or_default() += 1;
+        }
+        self.reply(attempt, Reply::Refused(refusal), out);
+    }
+
+    /// What the attempt has written can be seen now.
+    fn installed(&mut self, attempt: AttemptId) {
+        for table in self.seats.get(&attempt).iter().flat_map(|seat| &seat.written) {
+            self.tables[table.index()].1.install();
+        }
+    }
+
+    /// The attempt cannot be undone by anybody but its coordinator.
+    fn prepared(&mut self, attempt: AttemptId) {
+        let Some(seat) = self.seats.get_mut(&attempt) else { return };
+        if !std::mem::replace(&mut seat.is_prepared, true) {
+            for table in &seat.written {
+                self.tables[table.index()].1.prepare();
+            }
+        }
+    }
+
+    /// How whole tables have leases, if they do. In an order other than the logical one no lease holds.
+    fn table_leases(&self) -> Option<TableLeases> {
+        self.table_leases.filter(|_| self.database.order() == Some(Order::Logical))
+    }
+
+    /// What the attempt has read is to hold until then.
+    fn extend_tables(&mut self, attempt: AttemptId, at: Timestamp) {
+        let (Some(options), Some(seat)) = (self.table_leases(), self.seats.get(&attempt)) else { return };
+        for table in &seat.kept {
+            self.tables[table.index()].1.extend(options, at, self.planted);
+        }
+    }
+
+    /// What holds for the tables of which somebody keeps something that the attempt has read.
+    fn leases(&self, attempt: AttemptId) -> Vec<(TableId, TableLease)> {
+        let (Some(options), Some(seat)) = (self.table_leases(), self.seats.get(&attempt)) else {
+            return Vec::new();
+        };
+        let lease = |table: &TableId| {
+            let state = &self.tables[table.index()].1;
+            state.is_seldom_written(options).then(|| (*table, state.lease()))
+        };
+        seat.kept.iter().filter_map(lease).collect()
     }
 
     /// What was held back behind those that have ended goes on, the oldest first.
@@ -365,39 +451,81 @@ impl Participant {
         since_ns: u64,
         out: &mut Vec<Answer>,
     ) {
-        let (tables, planted) = (&self.tables, self.planted);
-        let Some(branch) = self.seats.get_mut(&attempt).and_then(|seat| seat.branch.as_mut()) else { return };
-        let mut ends_at_vote = false;
-        let done = operations[outcomes.len()..]
-            .iter()
-            .try_for_each(|operation| -> Result<(), Abort> {
-                outcomes.push(operate(branch, tables, operation)?);
-                Ok(())
-            })
-            .and_then(|()| {
-                let came = take_step(branch, step)?;
-                let standing = branch.standing();
+        let planted = self.planted;
+        // (What was read before it was held back may be from before somebody wrote the table.)
+        let is_read_now = outcomes.is_empty();
+        let Some(Seat { branch: Some(branch), written, kept, .. }) = self.seats.get_mut(&attempt) else {
+            return;
+        };
+        for operation in &operations[outcomes.len()..] {
+            let table = operation.table();
+            if operation.writes() {
+                written.insert(table);
+            } else if matches!(
+                operation,
+                Operation::Check { .. }
+                    | Operation::Read { purpose: Purpose::Keep | Purpose::Confirm(_), .. }
+            ) {
+                kept.insert(table);
+                self.tables[table.index()].1.read();
+            }
+        }
+        let bounds = written.iter().map(|table| self.tables[table.index()].1.write_bound());
+        let written_from = bounds.fold(Timestamp::ZERO, Timestamp::max);
+        let tables = &self.tables;
+        let done = operations[outcomes.len()..].iter().try_for_each(|operation| -> Result<(), Abort> {
+            outcomes.push(operate(branch, tables, operation)?);
+            Ok(())
+        });
+        let done = done.and_then(|()| {
+            if stale(&operations, &outcomes).next().is_some() {
+                return Ok(None);
+            }
+            let came = take_step(branch, step, written_from)?;
+            let mut standing = branch.standing();
+            standing.bound = standing.bound.max(written_from);
+            Ok(Some((came, standing)))
+        });
+        match done {
+            Ok(Some((came, standing))) => {
                 // What was locked for reading is not needed any more once everything is locked everywhere.
-                ends_at_vote = came == StepOutcome::Yes
+                let ends_at_vote = came == StepOutcome::Yes
                     && standing.holds_locks
                     && !standing.has_writes
                     && (!standing.keeps_reads || planted.is(Bug::ReadsLetGo));
-                Ok((came, standing))
-            });
-        match done {
-            Ok((came, standing)) => {
-                match came {
-                    StepOutcome::Committed(_) => self.end(attempt),
-                    StepOutcome::Yes if ends_at_vote => self.end(attempt),
-                    // (Who has only read, and locked nothing, needs not be told how it ended.)
-                    StepOutcome::Yes => {
-                        if let Some(seat) = self.seats.get_mut(&attempt) {
-                            seat.is_prepared = standing.has_writes || standing.keeps_reads;
+                match (came, step) {
+                    (StepOutcome::Committed(at), _) => {
+                        self.installed(attempt);
+                        self.extend_tables(attempt, at);
+                    }
+                    (StepOutcome::Yes, Step::Prepare { at }) => {
+                        // (Who has only read, and locked nothing, needs not be told how it ended.)
+                        if !ends_at_vote && (standing.has_writes || standing.keeps_reads) {
+                            self.prepared(attempt);
                         }
+                        self.extend_tables(attempt, at);
                     }
                     _ => {}
                 }
-                self.reply(attempt, Reply::Worked(outcomes, came, standing), out);
+                if ends_at_vote || matches!(came, StepOutcome::Committed(_)) {
+                    self.end(attempt);
+                }
+                let tables = if is_read_now { self.leases(attempt) } else { Vec::new() };
+                self.reply(attempt, Reply::Worked(Work { outcomes, step: came, standing, tables }), out);
+            }
+            Ok(None) => {
+                let refusal = Refusal {
+                    server: self.server,
+                    kind: AbortKind::Conflict,
+                    rule: "cluster: copy".into(),
+                    words: "a row that it read from a copy has been replaced, and its lease is over; nothing was applied, \
+                            retry is safe"
+                        .into(),
+                    other: None,
+                    stale: stale(&operations, &outcomes).collect(),
+                };
+                self.end(attempt);
+                self.refuse(attempt, refusal, out);
             }
             Err(abort) => match abort.other().filter(|_| abort.kind() == AbortKind::Held) {
                 Some(behind) => {
@@ -408,7 +536,7 @@ impl Participant {
                 None => {
                     let refusal = self.refusal(&abort);
                     self.end(attempt);
-                    self.reply(attempt, Reply::Refused(refusal), out);
+                    self.refuse(attempt, refusal, out);
                 }
             },
         }
@@ -422,47 +550,77 @@ impl Participant {
             rule: abort.rule().into(),
             words: abort.to_string(),
             other: abort.other().and_then(|other| self.attempts.get(&other).copied()),
+            stale: Vec::new(),
         }
     }
 }
 
-fn take_step(branch: &mut Branch<BranchHost>, step: Step) -> Result<StepOutcome, Abort> {
+/// What the names of the rules begin with that no protocol has.
+const OWN_RULES: &str = "cluster: ";
+
+/// The rows of which copies were looked at that are not current.
+fn stale<'a>(
+    operations: &'a [Operation],
+    outcomes: &'a [Outcome],
+) -> impl Iterator<Item = (TableId, Vec<u8>)> + 'a {
+    operations.iter().zip(outcomes).filter_map(|pair| match pair {
+        (Operation::Check { table, key, .. }, Outcome::Done(false)) => Some((*table, key.clone())),
+        _ => None,
+    })
+}
+
+/// `written_from`: what it writes may be written from then on, for all that holds for whole tables.
+fn take_step(
+    branch: &mut Branch<BranchHost>,
+    step: Step,
+    written_from: Timestamp,
+) -> Result<StepOutcome, Abort> {
     Ok(match step {
         Step::Execute => StepOutcome::Executed,
-        Step::Seal => StepOutcome::Sealed(branch.seal()?),
-        Step::Prepare { at } => match branch.prepare(at)? {
-            Vote::Yes => StepOutcome::Yes,
-            Vote::Later(bound) => StepOutcome::Later(bound),
+        Step::Seal => StepOutcome::Sealed(branch.seal()?.max(written_from)),
+        Step::Prepare { at } => match branch.seal()?.max(written_from) {
+            bound if bound > at => StepOutcome::Later(bound),
+            _ => match branch.prepare(at)? {
+                Vote::Yes => StepOutcome::Yes,
+                Vote::Later(bound) => StepOutcome::Later(bound),
+            },
         },
-        Step::Commit { at, or_later } => {
-            let at = match branch.prepare(at)? {
-                Vote::Yes => at,
-                Vote::Later(bound) if !or_later => return Ok(StepOutcome::Later(bound)),
-                // Sealed by now, so that the bound is what it is.
-                Vote::Later(bound) => match branch.prepare(bound)? {
-                    Vote::Yes => bound,
-                    Vote::Later(later) => return Ok(StepOutcome::Later(later)),
-                },
-            };
-            branch.install(at)?;
-            StepOutcome::Committed(at)
+        Step::Commit { at, until } => {
+            // Sealed by now, so that the bound is what it is.
+            let bound = branch.seal()?.max(written_from).max(at);
+            if bound > at && bound > until {
+                return Ok(StepOutcome::Later(bound));
+            }
+            match branch.prepare(bound)? {
+                Vote::Yes => {
+                    branch.install(bound)?;
+                    StepOutcome::Committed(bound)
+                }
+                Vote::Later(later) => StepOutcome::Later(later),
+            }
         }
     })
 }
 
 fn operate(
     branch: &mut Branch<BranchHost>,
-    tables: &[UntypedTable],
+    tables: &[(UntypedTable, TableState)],
     operation: &Operation,
 ) -> Result<Outcome, Abort> {
     // It was looked at when the request came.
-    let find = |table: &TableId| &tables[table.index()];
+    let find = |table: &TableId| &tables[table.index()].0;
     Ok(match operation {
-        Operation::Read { table, key, groups, to_write: false } => {
-            Outcome::Row(branch.read(find(table), key, groups.clone())?)
+        Operation::Read { table, key, groups, purpose } => {
+            let (table, groups) = (find(table), groups.clone());
+            match purpose {
+                Purpose::Read => Outcome::Row(branch.read(table, key, groups)?),
+                Purpose::Write => Outcome::Row(branch.read_to_write(table, key, groups)?),
+                Purpose::Keep => copied(branch.read_leased(table, key, groups, None)?),
+                Purpose::Confirm(written) => copied(branch.read_leased(table, key, groups, Some(written))?),
+            }
         }
-        Operation::Read { table, key, groups, to_write: true } => {
-            Outcome::Row(branch.read_to_write(find(table), key, groups.clone())?)
+        Operation::Check { table, key, groups, written } => {
+            Outcome::Done(branch.is_current(find(table), key, groups.clone(), written)?)
         }
         Operation::Write { table, key, groups, values } => {
             Outcome::Done(branch.write(find(table), key, groups.clone(), values)?)
@@ -479,4 +637,12 @@ fn operate(
             Outcome::Rows(branch.scan(find(table), bounds, groups.clone(), *reverse, *limit)?)
         }
     })
+}
+
+fn copied(read: Option<Leased>) -> Outcome {
+    match read {
+        None => Outcome::Row(None),
+        Some(Leased::Values(values, lease)) => Outcome::Copy(values, lease),
+        Some(Leased::Known(lease)) => Outcome::Current(lease),
+    }
 }

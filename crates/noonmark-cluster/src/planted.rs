@@ -26,6 +26,14 @@ pub enum Bug {
     DecidedEarly,
     /// A scan of several servers asks the first one only.
     BorderNotCrossed,
+    /// What was read out of a copy is taken to hold for ever.
+    CopyUsedPastItsLease,
+    /// A row that was read out of a copy is written without a look whether that is current.
+    CopyOverwritten,
+    /// The lease of a whole table is extended while somebody is prepared who writes it.
+    TableExtendedWhilePrepared,
+    /// The lease of a whole table is taken to hold for copies from before it was last written, too.
+    TableLeaseOfOldCopies,
 }
 
 impl Bug {
@@ -41,6 +49,10 @@ impl Bug {
         Bug::LaterIgnored,
         Bug::DecidedEarly,
         Bug::BorderNotCrossed,
+        Bug::CopyUsedPastItsLease,
+        Bug::CopyOverwritten,
+        Bug::TableExtendedWhilePrepared,
+        Bug::TableLeaseOfOldCopies,
     ];
 }
 

@@ -1,102 +1,18 @@
 //! What a client is told when a transaction is written, or its cluster made, in a wrong way. Each of these has one clear error,
 //! and leaves nothing behind.
 
-use noonmark::branch::{BranchHost, UntypedTable};
-use noonmark::{AbortKind, Database, IndexKind, Order, Protocol, TableOptions};
-use noonmark_cluster::client::{Client, ClusterAbort, Link, Received, Table};
-use noonmark_cluster::coordinator::Outgoing;
-use noonmark_cluster::message::{Answer, ClientId};
+mod direct;
+
+use direct::{Made, cluster, cluster_of, run};
+use noonmark::{AbortKind, Order};
+use noonmark_cluster::client::{ClusterAbort, Table};
 use noonmark_cluster::participant::Participant;
 use noonmark_cluster::partition::{PartitionMap, Partitioning, ServerId};
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-type Servers = Rc<RefCell<Vec<Participant>>>;
-
-/// Servers in the same thread. Each answer is there when it is asked for a second time.
-struct Direct {
-    servers: Servers,
-    answers: VecDeque<Answer>,
-}
-
-impl Link for Direct {
-    fn send(&mut self, outgoing: Outgoing) {
-        let mut answers = Vec::new();
-        self.servers.borrow_mut()[outgoing.to.index()].receive(0, outgoing.request, &mut answers);
-        self.answers.extend(answers);
-    }
-
-    async fn receive(&mut self, _until_ns: Option<u64>) -> Received {
-        let mut has_waited = false;
-        poll_fn(|_| if std::mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending })
-            .await;
-        // Whoever waits for what nobody will send is told so.
-        self.answers.pop_front().map_or(Received::Closed, Received::Answer)
-    }
-
-    fn now_ns(&self) -> u64 {
-        0
-    }
-
-    fn random(&mut self) -> u64 {
-        0
-    }
-}
-
-struct Made {
-    servers: Servers,
-    map: Arc<PartitionMap>,
-    client: Client<Direct>,
-    table: Table<u64, i64>,
-}
-
-/// Two servers with a table by hash, whose index is a hash index.
-fn cluster() -> Made {
-    cluster_of(64)
-}
-
-/// The same, with room for so many branches at each server.
-fn cluster_of(branches_max: usize) -> Made {
-    let mut map = PartitionMap::new(2);
-    let id = map.add(Partitioning::Hash { prefix_bytes: 8 }).unwrap();
-    let server = |number: u16| {
-        let host = BranchHost::new(number.into());
-        let database =
-            Database::builder().host(host).order(Order::Logical).max_sessions(branches_max).build().unwrap();
-        let options = TableOptions::new().protocol(Protocol::Sundial).index(IndexKind::Hash);
-        let table = database.create_table::<u64, i64>("accounts", options).unwrap();
-        let mut server = Participant::new(ServerId::new(number), database);
-        server.add_table(UntypedTable::of(&table));
-        server
-    };
-    let servers: Servers = Rc::new(RefCell::new((0..2).map(server).collect()));
-    let link = Direct { servers: servers.clone(), answers: VecDeque::new() };
-    let map = Arc::new(map);
-    let client = Client::new(ClientId { server: ServerId::new(0), worker: 0 }, map.clone(), link);
-    let mut made = Made { servers, map, client, table: Table::new(id) };
-    let table = &made.table;
-    let filled: Result<(), ClusterAbort> = run(made.client.transact(async |tx| {
-        for key in 0..8 {
-            tx.insert(table, key, key as i64 * 100).await?;
-        }
-        Ok(())
-    }));
-    assert_eq!(filled, Ok(()));
-    made
-}
-
 impl Made {
-    /// One more client.
-    fn another(&self, worker: u16) -> Client<Direct> {
-        let link = Direct { servers: self.servers.clone(), answers: VecDeque::new() };
-        Client::new(ClientId { server: ServerId::new(0), worker }, self.map.clone(), link)
-    }
-
     /// Once the client has been told to see to it, nothing is held anywhere, and the client can go on.
     fn nothing_is_left(&mut self) {
         run(self.client.settle());
@@ -104,16 +20,6 @@ impl Made {
         let table = &self.table;
         let read: Result<_, ClusterAbort> = run(self.client.transact(async |tx| tx.get(table, 1).await));
         assert_eq!(read, Ok(Some(100)));
-    }
-}
-
-/// Polls it until it is ready.
-fn run<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return value;
-        }
     }
 }
 
@@ -214,7 +120,7 @@ fn a_transaction_that_is_given_up() {
 /// A server with room for two branches has clients without number that have only read, and none of them says that it has ended.
 #[test]
 fn who_keeps_nobody_out_is_forgotten_when_there_is_no_room() {
-    let mut made = cluster_of(2);
+    let mut made = cluster_of(2, Order::Logical);
     let table = &made.table;
     let (mut one, mut another) = (made.another(1), made.another(2));
     let read = run(one.transact(async |tx| {
@@ -240,7 +146,7 @@ fn who_keeps_nobody_out_is_forgotten_when_there_is_no_room() {
 /// Whoever has been forgotten and wants to go on is told, and comes through when he tries again.
 #[test]
 fn who_was_forgotten_is_told() {
-    let made = cluster_of(1);
+    let made = cluster_of(1, Order::Logical);
     let table = &made.table;
     let (mut one, mut another) = (made.another(1), made.another(2));
     let mut attempts = 0;

@@ -31,6 +31,7 @@ fn every_protocol_alone_and_all_of_them_mixed() {
 #[test]
 fn planted_bugs_are_found() {
     let all = ClusterCase::protocols();
+    let leased = [Protocol::Sundial, Protocol::TicToc];
     for (bug, protocols, seeds) in [
         (Bug::LostUnlock, &all[..], 40),
         (Bug::LateCarriedOut, &all[..], 400),
@@ -44,6 +45,10 @@ fn planted_bugs_are_found() {
         (Bug::LaterIgnored, &[Protocol::Sundial, Protocol::TicToc][..], 2000),
         (Bug::DecidedEarly, &all[..], 2000),
         (Bug::BorderNotCrossed, &all[..], 400),
+        (Bug::CopyUsedPastItsLease, &leased[..], 2000),
+        (Bug::CopyOverwritten, &leased[..], 2000),
+        (Bug::TableExtendedWhilePrepared, &leased[..], 4000),
+        (Bug::TableLeaseOfOldCopies, &leased[..], 4000),
     ] {
         let found = first_broken(seeds, protocols, |mut case| {
             case.cluster.planted = Planted::some(bug);

@@ -214,6 +214,35 @@ fn append_length(out: &mut Vec<u8>, size: Size, bytes: usize) {
     }
 }
 
+/// Of groups of a row that were read: which versions those were, and for how long they hold.
+///
+/// **Invariant**: of one group, a version that follows another was written later. So two leases of the same groups whose versions
+/// were written at the same times are of the same values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// When the version of each group was written.
+    pub written: Vec<Timestamp>,
+    /// Nobody will write any of the groups at this time or an earlier one. Zero if that cannot be said: the versions may be replaced
+    /// as soon as the transaction that read them has ended.
+    pub until: Timestamp,
+}
+
+impl Lease {
+    /// A transaction that has read these versions can commit no earlier.
+    pub fn begins(&self) -> Timestamp {
+        self.written.iter().copied().fold(Timestamp::ZERO, Timestamp::max)
+    }
+}
+
+/// Groups of a row, as they were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leased {
+    /// Their values, and their lease; none if the transaction itself has written any of them.
+    Values(Values, Option<Lease>),
+    /// They are the versions that were known, with this lease.
+    Known(Lease),
+}
+
 /// What a coordinator must know of a branch to commit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
@@ -308,6 +337,57 @@ impl<H: Host> Branch<H> {
                 Ok(present.then(|| take_values(context, row, sizes)))
             })
         })
+    }
+
+    /// Reads groups of a row, and tells the versions. Values that are known already, by when the version of each group was written,
+    /// are not told again. `None`: there is no such row.
+    ///
+    /// The lease is of use once the branch has ended, too, to whoever has kept a copy: until it is over, and after that if a later
+    /// branch, of any transaction, finds the versions still [to be current](Branch::is_current).
+    ///
+    /// # Errors
+    /// As [`Branch::read`].
+    pub fn read_leased(
+        &mut self,
+        table: &UntypedTable,
+        key: &[u8],
+        groups: Range<usize>,
+        known: Option<&[Timestamp]>,
+    ) -> Result<Option<Leased>, Abort> {
+        let (table, sizes) = self.use_groups(table, key, &groups)?;
+        look_until_found(|| {
+            let Some(record) = self.context.find(table, key) else { return Ok(None) };
+            let before = self.context.reads.len();
+            self.context.with_row(sizes, |context, row| {
+                if !context.read_groups(table, record, groups.start, sizes, row)? {
+                    return Ok(None);
+                }
+                let lease = lease_of(context, before, &groups);
+                Ok(Some(match lease {
+                    Some(lease) if known == Some(lease.written.as_slice()) => {
+                        context.free_own_copies();
+                        Leased::Known(lease)
+                    }
+                    lease => Leased::Values(take_values(context, row, sizes), lease),
+                }))
+            })
+        })
+    }
+
+    /// Reads groups of a row of which somebody has kept a copy: whether the versions of that, by when each was written, are the
+    /// current ones.
+    ///
+    /// # Errors
+    /// As [`Branch::read`].
+    pub fn is_current(
+        &mut self,
+        table: &UntypedTable,
+        key: &[u8],
+        groups: Range<usize>,
+        written: &[Timestamp],
+    ) -> Result<bool, Abort> {
+        let read = self.read_leased(table, key, groups, Some(written))?;
+        Ok(matches!(read, Some(Leased::Known(_))))
     }
 
     /// Reads groups of a row that the transaction will write. `None`: there is no such row.
@@ -436,7 +516,8 @@ impl<H: Host> Branch<H> {
         for entry in context.writes.entries() {
             let t = entry.table.get();
             let hold = entry.hold();
-            standing.locks_late |= !logical && hold.prev.is_none() && !hold.intent;
+            // (An intent keeps other writers out, but not those who look whether what they have read is current.)
+            standing.locks_late |= !logical && hold.prev.is_none();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
             let bound = with_protocol!(t.protocol, P => {
@@ -558,6 +639,25 @@ fn take_values<H: Host>(context: &mut Context<H>, row: &[u64], sizes: &[Size]) -
     let values = Values::read(&RowReader::new(row, sizes), sizes);
     context.free_own_copies();
     values
+}
+
+/// That of groups which were just read: the reads from this one on are theirs.
+fn lease_of<H: Host>(context: &Context<H>, from: usize, groups: &Range<usize>) -> Option<Lease> {
+    let logical = context.order == Some(Order::Logical);
+    let mut written = vec![None; groups.len()];
+    let mut until = Timestamp::MAX;
+    for entry in &context.reads[from..] {
+        let word = entry.seen.word;
+        until = until.min(if logical { entry.seen.until.max(word.time()) } else { Timestamp::ZERO });
+        let bits = entry.groups.bits();
+        for (at, group) in groups.clone().enumerate() {
+            if bits >> group & 1 == 1 {
+                written[at] = Some(word.time());
+            }
+        }
+    }
+    let written = written.into_iter().collect::<Option<Vec<_>>>()?;
+    Some(Lease { written, until })
 }
 
 fn put(writer: &mut EntryWriter<'_>, sizes: &[Size], values: &[&[u8]]) {

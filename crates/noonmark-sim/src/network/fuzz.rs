@@ -12,9 +12,11 @@ use crate::experiment::make_workers;
 use crate::fuzz::{Seeded, Verdict, fewer};
 use noonmark::branch::{Branch, BranchHost};
 use noonmark::{Leases, Order, Protocol};
+use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
 use noonmark_cluster::client::Policy;
 use noonmark_cluster::partition::Partitioning;
 use noonmark_cluster::planted::Planted;
+use noonmark_cluster::table_lease::TableLeases;
 use noonmark_workloads::random::Random;
 use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec};
 use noonmark_workloads::store::{Failure, Granularity, IndexKind, Store};
@@ -112,6 +114,9 @@ impl ClusterCase {
             protocols,
             partitioning,
             leases,
+            is_strict: false,
+            cache: None,
+            table_leases: None,
             branches_max: 64,
             wait_max_ns: 1_000_000 + pick(20_000_000),
             resend_after_ns: 300_000 + pick(3_000_000),
@@ -135,6 +140,16 @@ impl ClusterCase {
         // Now and then servers must forget who keeps nobody out.
         if pick(4) == 0 {
             case.cluster.branches_max = 2 + pick(3) as usize;
+        }
+        case.cluster.is_strict = pick(4) == 0;
+        if pick(2) == 0 {
+            let reuse = [ReusePolicy::Always, ReusePolicy::Never, ReusePolicy::default()][pick(3) as usize];
+            let bytes_max = [1_000, 4_000, 1 << 20][pick(3) as usize];
+            case.cluster.cache = Some(CacheOptions { bytes_max, banks: 1 + pick(3) as usize, reuse });
+        }
+        if pick(2) == 0 {
+            case.cluster.table_leases =
+                Some(TableLeases { reads_min: 1 + pick(4) as u32, beyond_max: 1 << pick(6) });
         }
         case
     }
@@ -255,7 +270,7 @@ impl fmt::Display for ClusterCase {
         let protocols: Vec<&str> = self.cluster.protocols.iter().map(|protocol| protocol.name()).collect();
         write!(
             f,
-            "seed {}: {}, {} servers, {} clients of {} transactions, under {} ({:?}, {:?})",
+            "seed {}: {}, {} servers, {} clients of {} transactions, under {} ({:?}, {:?}{}{}{})",
             self.seed,
             self.kind.name(),
             self.cluster.servers,
@@ -264,6 +279,14 @@ impl fmt::Display for ClusterCase {
             protocols.join("+"),
             self.index,
             self.granularity,
+            if self.cluster.is_strict { ", strict" } else { "" },
+            match self.cluster.cache {
+                Some(CacheOptions { reuse: ReusePolicy::Always, .. }) => ", copies always reused",
+                Some(CacheOptions { reuse: ReusePolicy::Never, .. }) => ", copies always asked for",
+                Some(CacheOptions { reuse: ReusePolicy::Voted(_), .. }) => ", copies reused by votes",
+                None => "",
+            },
+            if self.cluster.table_leases.is_some() { ", table leases" } else { "" },
         )
     }
 }

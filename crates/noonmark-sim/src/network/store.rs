@@ -10,11 +10,13 @@ use crate::VirtualCores;
 use crate::cores::{Limits, Report, SimulationError};
 use noonmark::branch::{Branch, BranchHost, UntypedTable};
 use noonmark::{Database, Leases, Number, Order, Protocol, TableOptions};
+use noonmark_cluster::cache::{Cache, CacheCounts, CacheOptions};
 use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table as ClusterTable, Transaction};
 use noonmark_cluster::message::ClientId;
 use noonmark_cluster::participant::Participant;
 use noonmark_cluster::partition::{PartitionMap, Partitioning, ServerId};
 use noonmark_cluster::planted::Planted;
+use noonmark_cluster::table_lease::TableLeases;
 use noonmark_workloads::store::{
     Appends, Conflicts, Counts, Failure, Found, Group, Index, Part, Rows, Scan, Scope, Session, Store,
     StoreError, StoreGroup, StoreKey, StoreRow, Table, TableSpec, TxnResult,
@@ -35,6 +37,12 @@ pub struct ClusterSpec {
     pub partitioning: Partitioning,
     /// What they do besides under `sundial`.
     pub leases: Leases,
+    /// Whether transactions are in the order of real time, though their protocols could do with logical time.
+    pub is_strict: bool,
+    /// The copies that each server keeps of rows of others, if it does.
+    pub cache: Option<CacheOptions>,
+    /// How whole tables have leases, if they do.
+    pub table_leases: Option<TableLeases>,
     /// How many branches a server has room for.
     pub branches_max: usize,
     /// How long an answer may be held back.
@@ -60,6 +68,9 @@ impl ClusterSpec {
             protocols: vec![protocol],
             partitioning: Partitioning::Hash { prefix_bytes: 8 },
             leases: Leases::default(),
+            is_strict: false,
+            cache: None,
+            table_leases: None,
             branches_max: 256,
             wait_max_ns: noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS,
             resend_after_ns: noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS,
@@ -72,7 +83,7 @@ impl ClusterSpec {
 
     /// The order that all its databases are in.
     pub fn order(&self) -> Order {
-        match self.protocols.iter().all(|protocol| protocol.keeps_read_times()) {
+        match !self.is_strict && self.protocols.iter().all(|protocol| protocol.keeps_read_times()) {
             true => Order::Logical,
             false => Order::Momentary,
         }
@@ -83,6 +94,8 @@ struct Shared {
     network: Network,
     cores: VirtualCores,
     spec: ClusterSpec,
+    /// Of each server, if they have any.
+    caches: Vec<Arc<Cache>>,
     /// The tables, and how many clients there have been.
     made: Mutex<(PartitionMap, usize)>,
 }
@@ -124,17 +137,25 @@ impl ClusterStore {
                 .order(spec.order());
             let database = build(builder).build().map_err(|error| session(error.to_string()))?;
             let participant = Participant::new(ServerId::new(number), database);
-            Ok(participant.with_wait_max(spec.wait_max_ns).planted(spec.planted))
+            let participant = participant.with_wait_max(spec.wait_max_ns).planted(spec.planted);
+            Ok(participant.with_table_leases(spec.table_leases))
         });
         let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;
         let network = Network::new(cores.clone(), servers, spec.conditions.clone(), seed);
         let made = Mutex::new((PartitionMap::new(spec.servers), 0));
-        Ok(ClusterStore(Arc::new(Shared { network, cores, spec, made })))
+        let cache = |_| Some(Arc::new(Cache::new(spec.cache?).planted(spec.planted)));
+        let caches = (0..spec.servers).filter_map(cache).collect();
+        Ok(ClusterStore(Arc::new(Shared { network, cores, spec, caches, made })))
     }
 
     /// Its network.
     pub fn network(&self) -> &Network {
         &self.0.network
+    }
+
+    /// What the caches of all servers have counted.
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.0.caches.iter().fold(CacheCounts::default(), |sum, cache| sum + cache.counts())
     }
 
     /// What its clients and servers run on.
@@ -381,6 +402,10 @@ impl Store for ClusterStore {
         let client = Client::new(id, Arc::new(made.0.clone()), network.link(id));
         let client = client.with_resend_after(spec.resend_after_ns).planted(spec.planted);
         let client = client.with_policy(spec.policy.clone());
+        let client = match self.0.caches.get(number % servers) {
+            Some(cache) => client.with_cache(Arc::clone(cache)),
+            None => client,
+        };
         Ok(ClusterSession { client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
     }
 
@@ -390,6 +415,10 @@ impl Store for ClusterStore {
             let report = self.0.network.with_server(server, |participant| participant.database().conflicts());
             for rule in report.iter().flat_map(|report| &report.by_rule) {
                 *conflicts.rules.entry(rule.rule.into()).or_default() += rule.count;
+            }
+            let own = self.0.network.with_server(server, |participant| participant.refusals().clone());
+            for (rule, count) in own.into_iter().flatten() {
+                *conflicts.rules.entry(rule).or_default() += count;
             }
         }
         conflicts
