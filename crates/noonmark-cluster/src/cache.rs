@@ -97,6 +97,22 @@ impl std::ops::Add for CacheCounts {
     }
 }
 
+impl std::ops::Sub for CacheCounts {
+    type Output = CacheCounts;
+
+    /// What has been counted since then.
+    fn sub(self, before: CacheCounts) -> CacheCounts {
+        CacheCounts {
+            reused: self.reused - before.reused,
+            requested: self.requested - before.requested,
+            missed: self.missed - before.missed,
+            current: self.current - before.current,
+            stale: self.stale - before.stale,
+            evicted: self.evicted - before.evicted,
+        }
+    }
+}
+
 /// A copy of column groups of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Copy {

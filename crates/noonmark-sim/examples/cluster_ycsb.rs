@@ -16,9 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let spec = YcsbSpec {
         rows: rows.parse()?,
         accesses: 16,
-        writes_percent: 10,
+        writes_permille: 100,
         remote_percent: 10,
-        theta: 0.9,
+        reads_theta: 0.9,
+        writes_theta: 0.9,
         together: access == "together",
     };
     let measured_ps = milliseconds.parse::<u64>()? * 1_000_000_000;

@@ -63,6 +63,7 @@ fn planted_bugs_are_found() {
 fn broken_rules_are_found_here_too() {
     for (bug, protocol, seeds) in [
         (EngineBug::RenewBlindly, Protocol::Sundial, 1000),
+        (EngineBug::RenewSealed, Protocol::Sundial, 1000),
         (EngineBug::LocksIgnored, Protocol::Occ, 1000),
         (EngineBug::BoundNotMoved, Protocol::Sundial, 1000),
         (EngineBug::SkipLeafCheck, Protocol::TwoPhaseWaitDie, 1000),

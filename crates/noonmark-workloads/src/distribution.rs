@@ -109,6 +109,41 @@ impl Zipfian {
     }
 }
 
+/// Ranks from 0: rank r exactly as likely as 1/(r+1)^theta, for any theta from 0 (each as likely as any other) on. Takes eight bytes an item,
+/// and a binary search a draw.
+#[derive(Clone, Debug)]
+pub struct PowerLaw {
+    /// The sum of 1/i^theta up to each item.
+    ///
+    /// **Invariant**: not empty, and ascending.
+    sums: Vec<f64>,
+}
+
+impl PowerLaw {
+    /// Over so many items, at least one.
+    ///
+    /// # Errors
+    /// [`DistributionError::Exponent`] if theta is less than 0 or no number.
+    pub fn new(items: u64, theta: f64) -> Result<Self, DistributionError> {
+        if !(theta >= 0.0 && theta.is_finite()) {
+            return Err(DistributionError::Exponent(theta));
+        }
+        let mut sum = 0.0;
+        let sums = (1..=items.max(1)).map(|item| {
+            sum += 1.0 / libm::pow(item as f64, theta);
+            sum
+        });
+        Ok(PowerLaw { sums: sums.collect() })
+    }
+
+    /// The next rank.
+    pub fn draw(&self, random: &mut Random) -> u64 {
+        let last = self.sums.len() - 1;
+        let scaled = random.unit() * self.sums[last];
+        self.sums.partition_point(|sum| *sum <= scaled).min(last) as u64
+    }
+}
+
 fn check_theta(theta: f64) -> Result<(), DistributionError> {
     if theta > 0.0 && theta < 1.0 { Ok(()) } else { Err(DistributionError::Theta(theta)) }
 }
@@ -120,6 +155,9 @@ pub enum DistributionError {
     /// Theta is out of range.
     #[error("theta must be more than 0 and less than 1, not {0}; 0 is the uniform distribution")]
     Theta(f64),
+    /// The exponent of a power law is out of range.
+    #[error("the exponent of a power law must be 0 or more, not {0}")]
+    Exponent(f64),
     /// A share is out of range.
     #[error("{name} must be from 0 to 1, not {value}")]
     Share {
@@ -333,6 +371,26 @@ mod tests {
         cells.filter(|(_, expected)| *expected >= 5.0).fold((0.0, 0.0), |(sum, cells), (count, expected)| {
             (sum + (count - expected).powi(2) / expected, cells + 1.0)
         })
+    }
+
+    #[test]
+    fn a_power_law_is_exact_for_any_exponent() {
+        for theta in [0.0, 0.6, 1.0, 1.7] {
+            let law = PowerLaw::new(50, theta).unwrap();
+            let mut random = Random::new(1, 1);
+            let mut counts = [0_u32; 50];
+            for _ in 0..200_000 {
+                counts[law.draw(&mut random) as usize] += 1;
+            }
+            let sum = zeta(50, theta, 0, 0.0);
+            for (rank, count) in counts.iter().enumerate() {
+                let expected = 200_000.0 / libm::pow(rank as f64 + 1.0, theta) / sum;
+                let deviation = (f64::from(*count) - expected).abs() / expected.sqrt();
+                assert!(deviation < 5.0, "{theta}, rank {rank}: {count} for {expected}");
+            }
+        }
+        assert_eq!(PowerLaw::new(5, -0.1).unwrap_err(), DistributionError::Exponent(-0.1));
+        assert!(PowerLaw::new(5, f64::NAN).is_err());
     }
 
     #[test]

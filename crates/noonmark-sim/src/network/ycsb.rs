@@ -6,12 +6,14 @@
 //!
 //! What it does not do: insert, delete and scan.
 
+use super::Traffic;
 use super::store::{ClusterSession, ClusterSpec, ClusterStore, now};
 use crate::experiment::{self, ExperimentError, Job, Measured, Outcome, Plan};
 use noonmark::SESSIONS_MAX;
+use noonmark_cluster::cache::CacheCounts;
 use noonmark_cluster::client::{ClusterAbort, Table};
 use noonmark_cluster::partition::Partitioning;
-use noonmark_workloads::distribution::{Scattered, Zipfian};
+use noonmark_workloads::distribution::{PowerLaw, Scattered};
 use noonmark_workloads::random::Random;
 use noonmark_workloads::store::{Conflicts, IndexKind, Session, Store, Table as _, TableSpec};
 use noonmark_workloads::workload::RunError;
@@ -33,12 +35,14 @@ pub struct YcsbSpec {
     pub rows: u64,
     /// Accesses of a transaction.
     pub accesses: usize,
-    /// How many of a hundred are writes, which read the row that they change.
-    pub writes_percent: u8,
+    /// How many of a thousand are writes, which read the row that they change.
+    pub writes_permille: u16,
     /// How many of a hundred are to another server.
     pub remote_percent: u8,
-    /// The exponent of the power law.
-    pub theta: f64,
+    /// The exponent of the power law that rows are read by.
+    pub reads_theta: f64,
+    /// That of the one that they are written by.
+    pub writes_theta: f64,
     /// Whether the rows of a transaction are asked for all together, with one message to each server; if not, one by one.
     pub together: bool,
 }
@@ -52,6 +56,8 @@ pub struct ClusterMeasured {
     pub messages: u64,
     /// Bytes of those.
     pub bytes: u64,
+    /// What caches have counted.
+    pub cache: CacheCounts,
 }
 
 /// Runs it: `plan.workers` clients on each server.
@@ -85,14 +91,15 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
             load.map_err(|failure| RunError::transaction("loading", failure))?;
         }
     }
-    let zipfian =
-        Zipfian::new(spec.rows, spec.theta).map_err(|error| RunError::Setting(error.to_string()))?;
-    let job = OfYcsb { store: &store, table, spec, servers, zipfian, scattered: Scattered::new(spec.rows) };
+    let law = |theta| PowerLaw::new(spec.rows, theta).map_err(|error| RunError::Setting(error.to_string()));
+    let (reads, writes) = (law(spec.reads_theta)?, law(spec.writes_theta)?);
+    let scattered = Scattered::new(spec.rows);
+    let job = OfYcsb { store: &store, table, spec, servers, reads, writes, scattered };
     let seats = (0..clients).map(|number| Random::new(plan.seed, number as u64 + 1)).collect();
     let done =
         experiment::measure_by(store.cores(), &job, seats, plan, |limits, bodies| store.run(limits, bodies))?;
-    let rules = rules_between(&done.before.0, &done.after.0);
-    let (messages, bytes) = (done.after.1 - done.before.1, done.after.2 - done.before.2);
+    let (before, after) = (done.before, done.after);
+    let rules = rules_between(&before.conflicts, &after.conflicts);
     let measured = Measured {
         seconds: plan.measured_ps as f64 / 1e12,
         committed: done.tally.committed,
@@ -108,7 +115,12 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
         limit: done.report.limit,
         conditions: Vec::new(),
     };
-    Ok(ClusterMeasured { measured, messages, bytes })
+    Ok(ClusterMeasured {
+        measured,
+        messages: after.traffic.remote_messages - before.traffic.remote_messages,
+        bytes: after.traffic.remote_bytes - before.traffic.remote_bytes,
+        cache: after.cache - before.cache,
+    })
 }
 
 fn rules_between(before: &Conflicts, after: &Conflicts) -> BTreeMap<String, u64> {
@@ -124,8 +136,17 @@ struct OfYcsb<'a> {
     table: Table<(u16, u64), Fields>,
     spec: YcsbSpec,
     servers: u16,
-    zipfian: Zipfian,
+    reads: PowerLaw,
+    writes: PowerLaw,
     scattered: Scattered,
+}
+
+/// What has been counted up to some time.
+#[derive(Clone)]
+struct Counted {
+    conflicts: Conflicts,
+    traffic: Traffic,
+    cache: CacheCounts,
 }
 
 struct Seated {
@@ -149,8 +170,9 @@ impl OfYcsb<'_> {
                 }
                 false => *home,
             };
-            let row = self.scattered.place(self.zipfian.draw(random));
-            let is_write = random.below(100) < u64::from(self.spec.writes_percent);
+            let is_write = random.below(1_000) < u64::from(self.spec.writes_permille);
+            let law = if is_write { &self.writes } else { &self.reads };
+            let row = self.scattered.place(law.draw(random));
             if rows.iter().all(|(key, _)| *key != (server, row)) {
                 rows.push(((server, row), is_write));
             }
@@ -161,8 +183,7 @@ impl OfYcsb<'_> {
 impl Job for OfYcsb<'_> {
     type Worker = Random;
     type Seated = Seated;
-    /// Conflicts by rule; messages between servers, and their bytes.
-    type Counts = (Conflicts, u64, u64);
+    type Counts = Counted;
 
     fn begin(&self, random: Random) -> Result<Seated, RunError> {
         let mut session = self.store.session()?;
@@ -205,8 +226,11 @@ impl Job for OfYcsb<'_> {
         seated.session.take_attempts_max()
     }
 
-    fn counts(&self) -> Self::Counts {
-        let traffic = self.store.network().traffic();
-        (self.store.conflicts(), traffic.remote_messages, traffic.remote_bytes)
+    fn counts(&self) -> Counted {
+        Counted {
+            conflicts: self.store.conflicts(),
+            traffic: self.store.network().traffic(),
+            cache: self.store.cache_counts(),
+        }
     }
 }

@@ -20,6 +20,21 @@ pub enum Axis {
         /// Of so many workers each.
         workers: usize,
     },
+    /// The exponent of the power law that rows of a cluster are read by, in hundredths.
+    Skew {
+        /// With so many workers a server.
+        workers: usize,
+    },
+    /// How many of a thousand accesses to rows of a cluster are writes.
+    Writes {
+        /// With so many workers a server.
+        workers: usize,
+    },
+    /// How many thousandths of one server's rows each server may keep copies of.
+    Cache {
+        /// With so many workers a server.
+        workers: usize,
+    },
     /// How many percent of the transactions only read.
     ReadOnly {
         /// On so many cores.
@@ -41,6 +56,12 @@ impl Axis {
     pub(super) const CONTENTION: &str = "contention";
     /// What they call the share of transactions that only read.
     pub(super) const READ_ONLY: &str = "read-only";
+    /// What they call the exponent of the power law that rows are read by.
+    pub(super) const SKEW: &str = Reproduction::SKEW;
+    /// What they call the share of accesses that are writes.
+    pub(super) const WRITES: &str = "writes";
+    /// What they call the room that there is for copies.
+    pub(super) const CACHE: &str = "room for copies, of one server's rows";
 
     /// What it is called; but for the cores the parameter of a run that it is about.
     pub(super) fn name(self) -> &'static str {
@@ -50,6 +71,9 @@ impl Axis {
             Axis::Servers { .. } => Reproduction::SERVERS,
             Axis::Contention { .. } => Axis::CONTENTION,
             Axis::ReadOnly { .. } => Axis::READ_ONLY,
+            Axis::Skew { .. } => Axis::SKEW,
+            Axis::Writes { .. } => Axis::WRITES,
+            Axis::Cache { .. } => Axis::CACHE,
         }
     }
 
@@ -69,8 +93,26 @@ impl Axis {
                 spanning.servers = u16::try_from(point).unwrap_or(u16::MAX);
                 workers
             }
+            (Axis::Skew { workers }, Workload::Spanning(spanning)) => {
+                spanning.reads_skew = u16::try_from(point).unwrap_or(u16::MAX);
+                workers
+            }
+            (Axis::Writes { workers }, Workload::Spanning(spanning)) => {
+                spanning.writes_permille = u16::try_from(point).unwrap_or(u16::MAX).min(1_000);
+                workers
+            }
+            (Axis::Cache { workers }, Workload::Spanning(spanning)) => {
+                spanning.cache_permille = u16::try_from(point).unwrap_or(u16::MAX);
+                workers
+            }
             (Axis::Contention { cores } | Axis::ReadOnly { cores }, _) => cores,
-            (Axis::Servers { workers }, _) => workers,
+            (
+                Axis::Servers { workers }
+                | Axis::Skew { workers }
+                | Axis::Writes { workers }
+                | Axis::Cache { workers },
+                _,
+            ) => workers,
             (Axis::Cores | Axis::Workers, _) => point,
         }
     }
@@ -83,7 +125,10 @@ impl Axis {
         match self {
             Axis::Contention { cores } | Axis::ReadOnly { cores } => choices
                 .insert(0, ("concurrent transactions".into(), format!("{cores}, each on a core of its own"))),
-            Axis::Servers { workers } => {
+            Axis::Servers { workers }
+            | Axis::Skew { workers }
+            | Axis::Writes { workers }
+            | Axis::Cache { workers } => {
                 choices.insert(0, (Reproduction::WORKERS.into(), workers.to_string()))
             }
             Axis::Cores | Axis::Workers => {}
@@ -105,6 +150,9 @@ impl Axis {
             (Axis::Cores, _) => format!("on {} cores", list(|point| point.to_string())),
             (Axis::Contention { .. }, _) => format!("at {}", list(ratio)),
             (Axis::ReadOnly { .. }, _) => format!("at {} read-only", list(|point| format!("{point} %"))),
+            (Axis::Skew { .. }, _) => format!("at an exponent of {}", list(hundredths)),
+            (Axis::Writes { .. }, _) => format!("at {} writes", list(permille)),
+            (Axis::Cache { .. }, _) => format!("with room for {}", list(permille)),
         }
     }
 
@@ -115,6 +163,8 @@ impl Axis {
             Axis::Workers | Axis::Servers { .. } => format!("with {point}"),
             Axis::Contention { .. } => format!("at {}", ratio(point)),
             Axis::ReadOnly { .. } => format!("at {point} %"),
+            Axis::Skew { .. } => format!("at {}", hundredths(point)),
+            Axis::Writes { .. } | Axis::Cache { .. } => format!("at {}", permille(point)),
         }
     }
 }
@@ -122,4 +172,12 @@ impl Axis {
 /// A contention ratio in words.
 fn ratio(percent: usize) -> String {
     format!("{percent}:{}", 100_usize.saturating_sub(percent))
+}
+
+fn hundredths(point: usize) -> String {
+    format!("{}", point as f64 / 100.0)
+}
+
+fn permille(point: usize) -> String {
+    format!("{} %", point as f64 / 10.0)
 }

@@ -1,15 +1,17 @@
 //! One run: a workload with all its choices, one protocol, one granularity, so many cores.
 
-use super::{Rules, Short, Spanning, Variant, WarehouseTotal, Workload};
+use super::{Reuse, Rules, Short, Spanning, Variant, WarehouseTotal, Workload};
 use crate::experiment::{self, ExperimentError, Measured};
 use crate::network::store::ClusterSpec;
 use crate::network::ycsb::YcsbSpec;
 use crate::network::{self, Conditions};
 use crate::{Picoseconds, VirtualCores, memory};
 use noonmark::{Database, Policy, Protocol};
+use noonmark_cluster::cache::{CacheCounts, CacheOptions, ReusePolicy};
 use noonmark_cluster::client::Policy as ClusterPolicy;
 use noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS;
 use noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS;
+use noonmark_cluster::table_lease::TableLeases;
 use noonmark_workloads::engine::EngineStore;
 use noonmark_workloads::report::{LIMIT, Latency, Lines, Reproduction, RunReport, Traffic};
 use noonmark_workloads::stm::Contender;
@@ -27,6 +29,8 @@ use std::time::Duration;
 
 /// [Granularity §4.3].
 const WAREHOUSES: u16 = 8;
+/// About what a copy of a row of a cluster's YCSB takes.
+const ROW_BYTES: u64 = 1_150;
 /// What is given up as getting nowhere: some hundred times what a run takes.
 const STEPS_MAX: u64 = 20_000_000_000;
 
@@ -142,11 +146,14 @@ impl Size {
 pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
     match (cell.protocol, &cell.variant.workload) {
         (Rules::Engine(protocol), Workload::Spanning(spanning)) => {
-            on_servers(cell, spanning, protocol, size, seed)
+            on_servers(cell, spanning, (protocol, None), size, seed)
+        }
+        (Rules::Copying(reuse), Workload::Spanning(spanning)) => {
+            on_servers(cell, spanning, (Protocol::Sundial, Some(reuse)), size, seed)
         }
         (Rules::Engine(protocol), _) => in_engine(cell, protocol, size, seed),
         (Rules::Memory(contender), Workload::Memory(short)) => in_memory(cell, short, contender, size, seed),
-        (Rules::Memory(_), _) => Err(unfit(cell)),
+        (Rules::Memory(_) | Rules::Copying(_), _) => Err(unfit(cell)),
     }
 }
 
@@ -188,15 +195,27 @@ fn in_memory(
 fn on_servers(
     cell: &Cell,
     spanning: &Spanning,
-    protocol: Protocol,
+    (protocol, reuse): (Protocol, Option<Reuse>),
     size: &Size,
     seed: u64,
 ) -> Result<RunReport, ExperimentError> {
+    let rows = size.spanning_rows(spanning);
+    let cache = |reuse| CacheOptions {
+        bytes_max: (rows * ROW_BYTES * u64::from(spanning.cache_permille) / 1_000) as usize,
+        reuse: match reuse {
+            Reuse::Always => ReusePolicy::Always,
+            Reuse::Never => ReusePolicy::Never,
+            Reuse::Voted => ReusePolicy::default(),
+        },
+        ..CacheOptions::default()
+    };
     let latency_ns = u64::from(spanning.latency_us) * 1_000;
     let between_ns = spanning.site.between_ns(spanning.servers);
     let farthest_ns = between_ns.iter().flatten().copied().max().unwrap_or(0);
     let cluster = ClusterSpec {
         leases: spanning.leases,
+        cache: reuse.filter(|_| spanning.cache_permille > 0).map(cache),
+        table_leases: spanning.leases_tables.then(TableLeases::default),
         policy: ClusterPolicy {
             attempts_max: None,
             backoff_max: Duration::from_micros(spanning.backoff_max_us.into()),
@@ -215,11 +234,12 @@ fn on_servers(
         ..ClusterSpec::new(spanning.servers, protocol)
     };
     let spec = YcsbSpec {
-        rows: size.spanning_rows(spanning),
+        rows,
         accesses: 16,
-        writes_percent: 10,
-        remote_percent: 10,
-        theta: 0.9,
+        writes_permille: spanning.writes_permille,
+        remote_percent: spanning.remote_percent,
+        reads_theta: f64::from(spanning.reads_skew) / 100.0,
+        writes_theta: f64::from(spanning.writes_skew) / 100.0,
         together: spanning.together,
     };
     let plan = plan_of(cell, size, seed, 0);
@@ -229,11 +249,20 @@ fn on_servers(
         ..plan
     };
     let found = network::ycsb::run(cluster, spec, &plan)?;
-    let parameters = BTreeMap::from([
+    let mut parameters = BTreeMap::from([
         ("rows".to_owned(), spec.rows.to_string()),
         (Reproduction::WORKERS.to_owned(), cell.cores.to_string()),
         (Reproduction::SERVERS.to_owned(), spanning.servers.to_string()),
     ]);
+    if reuse.is_some() {
+        let CacheCounts { reused, requested, missed, current, stale, evicted } = found.cache;
+        parameters.insert(
+            "copies".to_owned(),
+            format!(
+                "{reused} read, {requested} asked about, {missed} not there; {current} found to be current, {stale} stale; {evicted} evicted"
+            ),
+        );
+    }
     let traffic = Traffic { messages: found.messages, bytes: found.bytes };
     let report = report(cell, "ycsb", seed, parameters, found.measured);
     let threads = cell.cores * usize::from(spanning.servers);
@@ -367,7 +396,7 @@ fn report(
     }
     // What is the engine's to say.
     let engine = |words: &str| match cell.protocol {
-        Rules::Engine(_) => words.to_owned(),
+        Rules::Engine(_) | Rules::Copying(_) => words.to_owned(),
         Rules::Memory(_) => String::new(),
     };
     // The least that so many of them took at most.

@@ -83,6 +83,33 @@ pub enum Test {
         /// So many times.
         paper: f64,
     },
+    /// A commit of one sends so many times as many bytes between servers as one of another.
+    TimesBytes {
+        /// The one.
+        of: At,
+        /// The other.
+        to: At,
+        /// So many times.
+        paper: f64,
+    },
+    /// Half of the transactions of one take so many times as long as half of another's, or less.
+    TimesAsLong {
+        /// The one.
+        of: At,
+        /// The other.
+        to: At,
+        /// So many times.
+        paper: f64,
+    },
+    /// One is at most so many times as fast as another.
+    NoMore {
+        /// The one.
+        of: At,
+        /// The other.
+        to: At,
+        /// So many times.
+        times: f64,
+    },
     /// One is at most so many times as fast as another, at any point.
     AtMost {
         /// The one.
@@ -428,6 +455,19 @@ impl Test {
                 let ours = results.at(of)?.committed_per_s / results.at(to)?.committed_per_s;
                 Some((format!("{ours:.2} times"), about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
             }
+            Test::TimesBytes { of, to, paper } => {
+                let ours = per_commit(results.at(of)?)?.1 / per_commit(results.at(to)?)?.1;
+                Some((format!("{ours:.2} times"), about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
+            }
+            Test::TimesAsLong { of, to, paper } => {
+                let ours = results.at(of)?.latency_us.p50 / results.at(to)?.latency_us.p50;
+                let words = format!("{ours:.2} times, of the medians");
+                Some((words, about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
+            }
+            Test::NoMore { of, to, times } => {
+                let ours = results.at(of)?.committed_per_s / results.at(to)?.committed_per_s;
+                Some((format!("{ours:.2} times"), ours <= times))
+            }
             Test::AtLeast { of, to, times } => {
                 let ours = results.at(of)?.committed_per_s / results.at(to)?.committed_per_s;
                 Some((format!("{ours:.3} times"), ours >= times))
@@ -701,6 +741,9 @@ impl Test {
             | Test::Clock { at: At(.., point), .. }
             | Test::Sparing { cores: point, .. } => vec![point],
             Test::Times { of: At(.., one), to: At(.., other), .. }
+            | Test::TimesBytes { of: At(.., one), to: At(.., other), .. }
+            | Test::TimesAsLong { of: At(.., one), to: At(.., other), .. }
+            | Test::NoMore { of: At(.., one), to: At(.., other), .. }
             | Test::AtLeast { of: At(.., one), to: At(.., other), .. }
             | Test::ClocksAlike { of: At(.., one), to: At(.., other) }
             | Test::ShareTimes { of: At(.., one), to: At(.., other), .. }

@@ -84,8 +84,21 @@ pub struct Experiment {
 pub enum Rules {
     /// A protocol's, in the engine.
     Engine(Protocol),
+    /// Those of `sundial`, at servers that keep copies of each other's rows.
+    Copying(Reuse),
     /// A control's, in transactional memory. Granularities are nothing to it.
     Memory(Contender),
+}
+
+/// When copies are read [Sundial §4.2].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Always reuse.
+    Always,
+    /// Always request.
+    Never,
+    /// Hybrid.
+    Voted,
 }
 
 impl Rules {
@@ -93,6 +106,9 @@ impl Rules {
     pub fn name(self) -> &'static str {
         match self {
             Rules::Engine(protocol) => protocol.name(),
+            Rules::Copying(Reuse::Always) => "sundial, always reuse",
+            Rules::Copying(Reuse::Never) => "sundial, always request",
+            Rules::Copying(Reuse::Voted) => "sundial, hybrid",
             Rules::Memory(contender) => contender.name(),
         }
     }
@@ -101,9 +117,9 @@ impl Rules {
     pub fn groups(self, granularity: Granularity) -> &'static str {
         match (self, granularity) {
             (Rules::Memory(_), _) => "",
-            (Rules::Engine(_), Granularity::Coarse) => "coarse",
-            (Rules::Engine(_), Granularity::Fine) => "fine",
-            (Rules::Engine(_), Granularity::Splitting) => "splitting",
+            (_, Granularity::Coarse) => "coarse",
+            (_, Granularity::Fine) => "fine",
+            (_, Granularity::Splitting) => "splitting",
         }
     }
 }
@@ -271,6 +287,18 @@ pub struct Spanning {
     pub access_ns: u32,
     /// What the table does besides under `sundial`.
     pub leases: Leases,
+    /// How many of a thousand accesses are writes.
+    pub writes_permille: u16,
+    /// How many of a hundred are to another server.
+    pub remote_percent: u8,
+    /// The exponent of the power law that rows are read by, in hundredths.
+    pub reads_skew: u16,
+    /// That of the one that they are written by.
+    pub writes_skew: u16,
+    /// Where servers keep copies: how many thousandths of one server's rows they may come to.
+    pub cache_permille: u16,
+    /// And whether whole tables have leases.
+    pub leases_tables: bool,
 }
 
 impl Spanning {
@@ -285,7 +313,15 @@ impl Spanning {
             handling_ns,
             access_ns,
             leases,
+            writes_permille,
+            remote_percent,
+            reads_skew,
+            writes_skew,
+            cache_permille,
+            leases_tables,
         } = *self;
+        let share = |permille: u16| format!("{} %", f64::from(permille) / 10.0);
+        let skew = |skew: u16| format!("{}", f64::from(skew) / 100.0);
         let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
         let us = |ns: u32| f64::from(ns) / 1_000.0;
         let leased = Leased { distinct: true, overwrites: false, leases };
@@ -331,7 +367,15 @@ impl Spanning {
                 "an access takes",
                 format!("{} µs, of its own worker at home, of the input thread elsewhere", us(access_ns)),
             ),
-            ("rows from afar", "are not cached".into()),
+            (Axis::WRITES, share(writes_permille)),
+            ("accesses to other servers", format!("{remote_percent} %")),
+            (Axis::SKEW, skew(reads_skew)),
+            ("exponent of writes", skew(writes_skew)),
+            (Axis::CACHE, share(cache_permille)),
+            (
+                "whole tables",
+                either(leases_tables, "have leases where they are seldom written", "have no leases"),
+            ),
         ];
         words.extend(leased.in_words().into_iter().take(2));
         words

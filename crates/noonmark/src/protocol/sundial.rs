@@ -32,6 +32,10 @@
 //! under `tictoc`, *raise, then look* and *lock, then read `rts`*, all four sequentially consistent, make
 //! the renewal atomic.
 //!
+//! At a server of a cluster a transaction is sealed while messages go round. There the version is not locked: it can be read, for as long
+//! as its lease lasts, which is not extended any more ([`seal_readably`]). So case (c) is what is prepared, and nobody waits for it who
+//! commits before.
+//!
 //! With the intent held the version cannot change, so a read-modify-write reads after taking it and cannot
 //! lose its update; nor is its read in need of a lease, since it writes the row at the commit time itself.
 //!
@@ -51,7 +55,7 @@
 //!   that both reads are of one version is looked at in the validation. Nothing is kept of an attempt that
 //!   fails.
 //! - Updating a cached row (Algorithm 3, lines 5 and 6) and leases of whole tables (§4.3) are not here.
-//! - The lock word hides `wts`: while somebody installs, a lease that has been renewed far enough by another reader in
+//! - The lock word hides `wts` (but not at servers): while somebody installs, a lease that has been renewed far enough by another reader in
 //!   the meantime cannot be told from one that was not (Algorithm 2 could), and the reader aborts.
 //! - A commit-time update takes the intent when it is sealed, not while executing. So an older transaction may wait with
 //!   cells locked; whoever meets those gives up after a while.
@@ -82,12 +86,15 @@
 //! cell to be placed at its commit time is the same, whichever of the two it is of.
 
 use super::swiss::{Younger, drop_intent, take_intent};
-use super::tictoc::{extend_lease, extend_own_lease, init_lease, lease_end, read_lease, renew_lease};
+use super::tictoc::{
+    extend_lease, extend_own_lease, init_lease, is_sealed, lease_end, read_lease, renew_lease, seal_readably,
+    unseal,
+};
 use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, lock_version};
 use crate::planted::{Bug, Planted};
 use crate::record::Cell;
 use noonmark_core::sync::{AtomicU64, Ordering as Atomic};
-use noonmark_core::{Access, Host, Step, Timestamp, Word};
+use noonmark_core::{Access, Host, Step, Timestamp, VersionWord, Word};
 use std::cmp::Ordering;
 
 pub(crate) struct Sundial;
@@ -179,6 +186,12 @@ impl Sundial {
     }
 }
 
+/// Whether what is sealed can be read until it is replaced, as in the paper: where a transaction stays sealed for as long as messages
+/// take.
+fn seals_readably<H: Host>(me: Me<'_, H>) -> bool {
+    H::DEFERS && me.order == Order::Logical
+}
+
 /// Tells why a lease could not be renewed to this time: the three cases of §5.1, by the names of rules. Where the version was
 /// replaced at this very time, the text there has it in case (a), Figure 12 in case (b): it is a name of its own here.
 #[cold]
@@ -264,7 +277,10 @@ impl Rules for Sundial {
         seen: Option<Word>,
         hold: &mut Hold,
     ) -> Step<(), Conflict> {
-        Self::take_intent(me, cell, hold).and_then(|()| lock_version("sundial: seal", me, cell, seen, hold))
+        Self::take_intent(me, cell, hold).and_then(|()| match seals_readably(me) {
+            true => seal_readably("sundial: seal", cell, seen, hold),
+            false => lock_version("sundial: seal", me, cell, seen, hold),
+        })
     }
 
     fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
@@ -279,6 +295,12 @@ impl Rules for Sundial {
         own: Option<Word>,
         at: Timestamp,
     ) -> Step<(), Conflict> {
+        if seals_readably(me) && own.is_none() && at > seen.until && is_sealed(me, cell) {
+            let by = Conflict::locked("sundial: renew", VersionWord::from_atomic(intent(cell)).load());
+            if cell.word.load() == seen.word && !me.planted.is(Bug::RenewSealed) {
+                return not_renewed(me, cell, seen, at, by);
+            }
+        }
         match renew_lease("sundial: renew", me, cell, seen, own, at) {
             Step::Abort(conflict) if own.is_none() => not_renewed(me, cell, seen, at, conflict),
             step => step,
@@ -295,6 +317,7 @@ impl Rules for Sundial {
             keep_write_time(me.planted, cell, next);
         }
         cell.word.unlock_unwatched(next);
+        unseal(me, cell);
         drop_intent(me, intent(cell));
     }
 
@@ -302,6 +325,7 @@ impl Rules for Sundial {
         if let Some(prev) = hold.prev {
             me.touch(Access::Write);
             cell.word.unlock_unwatched(prev);
+            unseal(me, cell);
         }
         if hold.intent {
             drop_intent(me, intent(cell));

@@ -27,7 +27,7 @@
 //! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`: the order of
 //! commit times must not differ from the order of moments that its other tables keep.
 
-use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, check_current, lock_version};
+use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, check_current, lock_version};
 use crate::planted::Bug;
 use crate::record::Cell;
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
@@ -41,6 +41,49 @@ fn rts<'a>(cell: Cell<'a>) -> &'a AtomicU64 {
     &cell.aux[0]
 }
 
+/// Beside `rts`: the version is sealed, and can be read nevertheless ([`seal_readably`]).
+const SEALED: u64 = 1 << 63;
+
+/// The time that is in the word.
+#[inline(always)]
+fn rts_of(word: u64) -> Timestamp {
+    Timestamp::new(word & !SEALED)
+}
+
+/// Whether somebody has sealed the version readably. (Nobody does on other hosts.)
+#[inline(always)]
+pub(super) fn is_sealed<H: Host>(_: Me<'_, H>, cell: Cell<'_>) -> bool {
+    H::DEFERS && rts(cell).load(Ordering::SeqCst) & SEALED != 0
+}
+
+/// Seals the version without hiding it: until it is replaced it can be read, for as long as its lease lasts, which nobody extends any
+/// more. Only under the intent, and only where nothing is done between an install's first step and its last, as at a server that
+/// answers one message after another. There a transaction may stay sealed for as long as messages take.
+pub(super) fn seal_readably(
+    rule: &'static str,
+    cell: Cell<'_>,
+    seen: Option<Word>,
+    hold: &mut Hold,
+) -> Step<(), Conflict> {
+    let now = cell.word.load();
+    match seen {
+        _ if now.is_locked() => Step::Busy(Conflict::locked(rule, now)),
+        Some(read) if read != now => Step::Abort(Conflict { rule, what: What::Replaced { read, now } }),
+        _ => {
+            rts(cell).fetch_or(SEALED, Ordering::SeqCst);
+            hold.prev = Some(now);
+            Step::Ready(())
+        }
+    }
+}
+
+/// The seal is taken away, with the version or without.
+pub(super) fn unseal<H: Host>(_: Me<'_, H>, cell: Cell<'_>) {
+    if H::DEFERS {
+        rts(cell).fetch_and(!SEALED, Ordering::SeqCst);
+    }
+}
+
 /// A new record may be written only after this time.
 pub(super) fn init_lease(cell: Cell<'_>, read_until: Timestamp) {
     // Relaxed: nobody else knows the record yet.
@@ -51,13 +94,14 @@ pub(super) fn init_lease(cell: Cell<'_>, read_until: Timestamp) {
 #[inline(always)]
 pub(super) fn lease_end(cell: Cell<'_>, prev: Word) -> Timestamp {
     // Sequentially consistent: the lock comes before, see above.
-    Timestamp::new(rts(cell).load(Ordering::SeqCst)).max(prev.time())
+    rts_of(rts(cell).load(Ordering::SeqCst)).max(prev.time())
 }
 
 /// The version that this transaction has locked is let go as it was, and holds until this time.
 pub(super) fn extend_own_lease(cell: Cell<'_>, at: Timestamp) {
     // Relaxed: under the lock. The next writer's lock acquires its release.
-    rts(cell).fetch_max(at.ticks(), Ordering::Relaxed);
+    let word = rts(cell).load(Ordering::Relaxed);
+    rts(cell).fetch_max(at.ticks() | word & SEALED, Ordering::Relaxed);
 }
 
 /// Reads `wts`, `rts` and value, as a consistent triple.
@@ -73,7 +117,7 @@ pub(super) fn read_lease(
     if word.is_locked() {
         return Step::Busy(Conflict::locked(rule, word));
     }
-    let rts = Timestamp::new(rts(cell).load(Ordering::SeqCst));
+    let rts = rts_of(rts(cell).load(Ordering::SeqCst));
     copy.copy();
     // As in `read_optimistically`; the load is stronger for the reason given above.
     fence(Ordering::Acquire);
@@ -88,7 +132,7 @@ pub(super) fn read_lease(
 /// Extends the lease of what was just read to this time, if it is still the current version and nobody has locked it. What is known of it
 /// then.
 pub(super) fn extend_lease(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, at: Timestamp) -> Seen {
-    if at <= seen.until {
+    if at <= seen.until || is_sealed(me, cell) {
         return seen;
     }
     me.touch(Access::ReadModifyWrite);

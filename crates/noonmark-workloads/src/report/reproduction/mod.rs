@@ -165,6 +165,9 @@ impl Reproduction {
     /// The parameter that varies where it is how many servers a cluster has.
     pub const SERVERS: &str = "servers";
 
+    /// The parameter that varies where it is how hot the rows are that a cluster's transactions read.
+    pub const SKEW: &str = "exponent of reads";
+
     /// The parameter of a run that varies, unless it is the number of cores.
     fn varied<'a>(&self, run: &'a RunReport) -> Option<&'a str> {
         run.parameters.get(&self.axis).filter(|_| self.axis != Self::CORES).map(String::as_str)
@@ -178,14 +181,14 @@ impl Reproduction {
     /// The same as a number: the one that a label begins with.
     fn x(&self, run: &RunReport) -> f64 {
         let label = self.label(run);
-        let digits = label.find(|c: char| !c.is_ascii_digit()).unwrap_or(label.len());
+        let digits = label.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(label.len());
         label[..digits].parse().unwrap_or(0.0)
     }
 
     /// What stands below a plot.
     fn x_title(&self) -> String {
         match self.axis.as_str() {
-            Self::CORES | Self::WORKERS | Self::SERVERS => self.axis.clone(),
+            Self::CORES | Self::WORKERS | Self::SERVERS | Self::SKEW => self.axis.clone(),
             share => format!("{share}, %"),
         }
     }
