@@ -154,6 +154,11 @@ impl Coordinator {
         self.floor
     }
 
+    /// From here on, the client is not shown anything from before this time either.
+    pub fn raise_floor(&mut self, floor: Timestamp) {
+        self.floor = self.floor.max(floor);
+    }
+
     /// Whether a participant has still to be told how some transaction has ended.
     pub fn has_endings(&self) -> bool {
         !self.endings.is_empty()

@@ -8,10 +8,12 @@
 //! 3. [`participant`]: one server's rows, and the branches of the transactions that touch them.
 //! 4. [`coordinator`]: carries a transaction from operation to operation, and through the commit.
 //! 5. [`client`]: transactions as clients write them, over whatever brings messages to servers and back.
+//! 6. [`workers`]: servers as threads of this process, one partition each; [`cluster`] puts them and their tables together, and
+//!    [`executor`] runs a client's futures where there is no other one.
 //!
 //! Participants and coordinators are state machines: messages and the time go in, messages come out. No rule of a protocol is
 //! written here: a participant has the engine apply them, through [`noonmark::branch`]. What brings the messages is a
-//! [`Link`](client::Link); a virtual network with all its troubles is in `noonmark-sim`.
+//! [`Link`](client::Link): queues between threads here, and in `noonmark-sim` a virtual network with all its troubles.
 //!
 //! # What is guaranteed
 //!
@@ -78,9 +80,12 @@
 //! than one branch can say by itself ([`noonmark::branch::Branch::supports`]).
 
 pub mod client;
+pub mod cluster;
 pub mod coordinator;
+pub mod executor;
 pub mod message;
 pub mod participant;
 pub mod partition;
 #[doc(hidden)]
 pub mod planted;
+pub mod workers;

@@ -213,6 +213,20 @@ impl Participant {
         self.go_on(out);
     }
 
+    /// A client is gone: everything that it has sent has come, and nothing more will. What it has not decided is rolled back, even if
+    /// it was prepared; and a client of the same name may begin from anew. Only for transports that bring everything in the order in
+    /// which it was sent, and tell the end of each client after that.
+    pub fn forget(&mut self, client: ClientId, out: &mut Vec<Answer>) {
+        let all = AttemptId { client, sequence: 0 }..=AttemptId { client, sequence: u64::MAX };
+        let attempts: Vec<AttemptId> = self.seats.range(all).map(|(attempt, _)| *attempt).collect();
+        for attempt in attempts {
+            self.end(attempt);
+            self.seats.remove(&attempt);
+        }
+        self.latest.remove(&client);
+        self.go_on(out);
+    }
+
     /// A branch that is free. If there is none, those who have been silent for longest are forgotten, half of all who may be: so it is
     /// seldom that all seats must be looked at.
     fn room(&mut self) -> Result<Branch<BranchHost>, TooManySessions> {
