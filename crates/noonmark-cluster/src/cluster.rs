@@ -61,6 +61,9 @@
 //!
 //! # Limits
 //!
+//! A client whose transaction's future is dropped has what it had locked until it begins the next one, is told to
+//! [settle](Client::settle), or is dropped itself.
+//!
 //! 65,536 clients at the same time for each worker, and as many tables. While there are clients no table can be made, as they
 //! would not know where its rows are. A [`Table`] is a number: one of another cluster is taken for the table of that number here.
 //!

@@ -15,8 +15,8 @@
 //!
 //! # What holds of these messages
 //!
-//! - *Everything arrives, once, in the order in which it was sent* by one client to one worker. So nothing is ever sent again, and nothing
-//!   is late. What the participant does about messages that are lost or doubled it does here too, to no purpose and at little cost.
+//! - *Everything arrives, once, in the order in which it was sent* by one client to one worker. So nothing is late or sent again, and neither
+//!   requests nor answers are kept for that.
 //! - *Who ends is known.* When a link is dropped its workers are told, after all that came over it: what its client has left undecided
 //!   is rolled back everywhere, and its name is free. (A client that has decided has told so at once: there is no moment in
 //!   which it has told some and not others.)
@@ -353,7 +353,7 @@ impl Workers {
         for ((number, database), queue) in (0..).zip(databases).zip(receivers) {
             let participant = Participant::new(ServerId::new(number), database.clone());
             let mut worker = Worker {
-                participant: participant.with_wait_max(wait_max_ns),
+                participant: participant.with_wait_max(wait_max_ns).without_doubled_requests(),
                 queue,
                 hub: hub.clone(),
                 counts: hub.counts[usize::from(number)].clone(),
