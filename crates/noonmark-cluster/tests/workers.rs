@@ -77,6 +77,20 @@ async fn total(client: &mut Client<WorkerLink>, accounts: &Table<u64, i64>) -> R
         .await
 }
 
+/// The same, as a range, which is on all servers.
+async fn total_of_range(
+    client: &mut Client<WorkerLink>,
+    accounts: &Table<u64, i64>,
+) -> Result<i64, ClusterAbort> {
+    client
+        .transact(async |tx| {
+            let rows = tx.range(accounts, .., false, usize::MAX).await?;
+            assert!(rows.is_sorted_by_key(|(account, _)| *account));
+            Ok(rows.into_iter().map(|(_, balance)| balance).sum())
+        })
+        .await
+}
+
 /// Transfers of one client, and totals now and then.
 async fn bank(client: &mut Client<WorkerLink>, accounts: &Table<u64, i64>, seed: u64, transfers: u64) {
     for turn in 0..transfers {
@@ -84,6 +98,7 @@ async fn bank(client: &mut Client<WorkerLink>, accounts: &Table<u64, i64>, seed:
         let (from, to) = (mixed % ACCOUNTS, (mixed >> 8) % ACCOUNTS);
         if from == to {
             assert_eq!(total(client, accounts).await, Ok(ACCOUNTS as i64 * EACH));
+            assert_eq!(total_of_range(client, accounts).await, Ok(ACCOUNTS as i64 * EACH));
         } else {
             assert_eq!(transfer(client, accounts, from, to, (mixed % 7) as i64).await, Ok(()));
         }
@@ -127,6 +142,73 @@ fn more_clients_than_branches_all_come_to_their_turn() {
         let mut clients: Vec<_> = (0..8).map(|_| cluster.client().unwrap()).collect();
         block_on_all(clients.iter_mut().zip(0..).map(|(client, seed)| bank(client, &accounts, seed, 10)));
         assert_eq!(block_on(total(&mut clients[0], &accounts)), Ok(ACCOUNTS as i64 * EACH), "{protocol}");
+    }
+}
+
+/// Two rows of two workers, of which one may be taken from as long as both together have something: whoever reads both and changes one must
+/// not meet another who does the same with the other.
+#[test]
+fn two_that_each_write_what_the_other_reads_do_not_both_commit() {
+    for protocol in PROTOCOLS {
+        let (cluster, stock) = accounts_of(Cluster::builder().workers(2), protocol, by_key(ACCOUNTS));
+        let rounds: Vec<usize> = thread::scope(|scope| {
+            let started: Vec<_> = (0..4_u64)
+                .map(|number| {
+                    let mut client = cluster.client().unwrap();
+                    let stock = &stock;
+                    scope.spawn(move || {
+                        let mut taken = 0;
+                        while block_on(client.transact(async |tx| {
+                            let both = tx.need(stock, 0).await? + tx.need(stock, 1).await?;
+                            assert!(both >= 0, "{both}");
+                            if both > 0 {
+                                tx.update(stock, number % 2, |pieces| *pieces -= 1).await?;
+                            }
+                            Ok::<_, ClusterAbort>(both > 0)
+                        }))
+                        .unwrap()
+                        {
+                            taken += 1;
+                        }
+                        taken
+                    })
+                })
+                .collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(rounds.iter().sum::<usize>(), 2 * EACH as usize, "{protocol}: {rounds:?}");
+    }
+}
+
+/// Each client reads at its home, and who writes writes everywhere.
+#[test]
+fn a_replicated_table_is_the_same_everywhere() {
+    for protocol in [Protocol::Sundial, Protocol::TwoPhaseWaitDie, Protocol::Occ] {
+        let builder = Cluster::builder().workers(3);
+        let (cluster, rates) = accounts_of(builder, protocol, Partitioning::Replicated);
+        let mut clients: Vec<_> = (0..6).map(|_| cluster.client().unwrap()).collect();
+        for home in 0..3 {
+            let at_home = clients.iter().filter(|client| client.id().server.number() == home);
+            assert_eq!(at_home.count(), 2);
+        }
+        block_on_all(clients.iter_mut().map(|client| {
+            let rates = &rates;
+            async move {
+                for _ in 0..20 {
+                    let changed: Result<(), ClusterAbort> =
+                        client.transact(async |tx| tx.update(rates, 5, |rate| *rate += 1).await).await;
+                    assert_eq!(changed, Ok(()));
+                }
+            }
+        }));
+        // (In logical order a client may read what was there before, unless it has changed it itself.)
+        for client in &mut clients {
+            let rate = block_on(client.transact(async |tx| {
+                tx.update(&rates, 5, |_| ()).await?;
+                tx.need(&rates, 5).await
+            }));
+            assert_eq!(rate, Ok::<i64, ClusterAbort>(EACH + 120), "{protocol}, {}", client.id());
+        }
     }
 }
 
