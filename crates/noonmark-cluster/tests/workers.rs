@@ -145,38 +145,43 @@ fn more_clients_than_branches_all_come_to_their_turn() {
     }
 }
 
-/// Two rows of two workers, of which one may be taken from as long as both together have something: whoever reads both and changes one must
-/// not meet another who does the same with the other.
+/// Two rows of two workers, of which at most one may be on at a time: who turns his on has read that the other one is off. Two who do so at
+/// the same time each write what the other one reads.
+///
+/// (Whether what was read is validated at all shows here. That it is validated after everything is sealed does not: between queues of one
+/// process messages cross too seldom. The virtual network has them cross.)
 #[test]
 fn two_that_each_write_what_the_other_reads_do_not_both_commit() {
     for protocol in PROTOCOLS {
-        let (cluster, stock) = accounts_of(Cluster::builder().workers(2), protocol, by_key(ACCOUNTS));
-        let rounds: Vec<usize> = thread::scope(|scope| {
-            let started: Vec<_> = (0..4_u64)
-                .map(|number| {
-                    let mut client = cluster.client().unwrap();
-                    let stock = &stock;
-                    scope.spawn(move || {
-                        let mut taken = 0;
-                        while block_on(client.transact(async |tx| {
-                            let both = tx.need(stock, 0).await? + tx.need(stock, 1).await?;
-                            assert!(both >= 0, "{both}");
-                            if both > 0 {
-                                tx.update(stock, number % 2, |pieces| *pieces -= 1).await?;
+        let (cluster, switches) = accounts_of(Cluster::builder().workers(2), protocol, by_key(ACCOUNTS));
+        let off: Result<(), ClusterAbort> = block_on(cluster.transact(async |tx| {
+            tx.write(&switches, 0, 0).await?;
+            tx.write(&switches, 1, 0).await.map(|_| ())
+        }));
+        assert_eq!(off, Ok(()));
+        thread::scope(|scope| {
+            for number in 0..3_u64 {
+                let mut client = cluster.client().unwrap();
+                let (own, switches) = (number % 2, &switches);
+                scope.spawn(move || {
+                    for _ in 0..300 {
+                        let seen = block_on(client.transact(async |tx| {
+                            let seen = tx.get_many(switches, &[0, 1]).await?;
+                            let both = [seen[0].unwrap_or(0), seen[1].unwrap_or(0)];
+                            if both[own as usize] == 1 {
+                                tx.write(switches, own, 0).await?;
+                            } else if both == [0, 0] {
+                                tx.write(switches, own, 1).await?;
                             }
-                            Ok::<_, ClusterAbort>(both > 0)
-                        }))
-                        .unwrap()
-                        {
-                            taken += 1;
-                        }
-                        taken
-                    })
-                })
-                .collect();
-            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+                            Ok::<_, ClusterAbort>(both)
+                        }));
+                        // (What has committed has seen a state that there was.)
+                        assert_ne!(seen, Ok([1, 1]), "{protocol}");
+                        assert!(seen.is_ok(), "{protocol}: {seen:?}");
+                    }
+                });
+            }
         });
-        assert_eq!(rounds.iter().sum::<usize>(), 2 * EACH as usize, "{protocol}: {rounds:?}");
     }
 }
 
