@@ -264,6 +264,16 @@ impl<L: Link> Client<L> {
         self.counts
     }
 
+    /// Its last commit time: it is not shown anything from before.
+    pub fn floor(&self) -> Timestamp {
+        self.coordinator.floor()
+    }
+
+    /// From here on, it is not shown anything from before this time either.
+    pub fn raise_floor(&mut self, floor: Timestamp) {
+        self.coordinator.raise_floor(floor);
+    }
+
     /// Its way to the servers.
     pub fn link(&mut self) -> &mut L {
         &mut self.link

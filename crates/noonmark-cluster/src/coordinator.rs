@@ -90,8 +90,8 @@ struct Part {
     standing: Option<Standing>,
     /// The number of the last request to it.
     number: u32,
-    /// The request that it has not answered, and when it was last sent.
-    unanswered: Option<(Request, u64)>,
+    /// That it has not answered it.
+    unanswered: Option<Unanswered>,
     /// Writes that go along with the next request to it.
     deferred: Vec<Operation>,
     /// How many operations of the last request the client has not asked for: those, and looks at copies.
@@ -100,6 +100,12 @@ struct Part {
     copies: Vec<Copied>,
     /// Has ended.
     is_over: bool,
+}
+
+struct Unanswered {
+    sent_ns: u64,
+    /// What was asked, unless nothing is ever sent again.
+    again: Option<Request>,
 }
 
 /// What the transaction that runs is waiting for.
@@ -121,6 +127,8 @@ struct Running {
     phase: Phase,
     /// It only wants to know whether it could commit.
     is_rehearsal: bool,
+    /// What is not answered is sent again some time.
+    sends_again: bool,
     /// How many were asked whether they agree to the commit time that is being tried, and how many have said yes.
     asked: usize,
     votes: usize,
@@ -175,7 +183,7 @@ impl Coordinator {
         Coordinator { planted, ..self }
     }
 
-    /// The same; after how long a request is sent again.
+    /// The same; after how long a request is sent again. Never, if that is `u64::MAX`.
     pub fn with_resend_after(self, resend_after_ns: u64) -> Self {
         Coordinator { resend_after_ns, ..self }
     }
@@ -188,6 +196,11 @@ impl Coordinator {
     /// The client's last commit time: it will not be shown anything from before.
     pub fn floor(&self) -> Timestamp {
         self.floor
+    }
+
+    /// From here on, the client is not shown anything from before this time either.
+    pub fn raise_floor(&mut self, floor: Timestamp) {
+        self.floor = self.floor.max(floor);
     }
 
     /// Whether a participant has still to be told how some transaction has ended.
@@ -203,9 +216,10 @@ impl Coordinator {
         self.last_age = Some(age);
         let id = AttemptId { client: self.client, sequence: self.sequence };
         let (parts, phase) = (BTreeMap::new(), Phase::Idle);
-        let planted = self.planted;
+        let sends_again = self.resend_after_ns < u64::MAX;
+        let (is_rehearsal, asked, votes, planted) = (false, 0, 0, self.planted);
         self.running =
-            Some(Running { id, age, parts, phase, is_rehearsal: false, asked: 0, votes: 0, planted });
+            Some(Running { id, age, parts, phase, is_rehearsal, sends_again, asked, votes, planted });
         (self.tables, self.renewed) = (Vec::new(), Vec::new());
         id
     }
@@ -350,7 +364,7 @@ impl Coordinator {
             return None;
         };
         let part = running.parts.get_mut(&from)?;
-        if part.unanswered.as_ref().is_none_or(|(request, _)| request.number != number) {
+        if part.unanswered.is_none() || part.number != number {
             // An earlier one, doubled.
             if self.planted.is(Bug::VoteCountedTwice)
                 && let (Phase::Preparing { at }, Reply::Worked(Work { step: StepOutcome::Yes, .. })) =
@@ -455,7 +469,7 @@ impl Coordinator {
     /// When it wants to be told the time.
     pub fn wants_time_at_ns(&self) -> Option<u64> {
         let unanswered = self.running.iter().flat_map(|running| running.parts.values());
-        let unanswered = unanswered.filter_map(|part| Some(part.unanswered.as_ref()?.1));
+        let unanswered = unanswered.filter_map(|part| Some(part.unanswered.as_ref()?.sent_ns));
         let endings = self.endings.iter().map(|ending| ending.sent_ns);
         Some(unanswered.chain(endings).min()?.saturating_add(self.resend_after_ns))
     }
@@ -464,8 +478,8 @@ impl Coordinator {
     pub fn tick(&mut self, now_ns: u64, out: &mut Vec<Outgoing>) {
         let is_late = |sent_ns: u64| sent_ns.saturating_add(self.resend_after_ns) <= now_ns;
         for (to, part) in self.running.iter_mut().flat_map(|running| &mut running.parts) {
-            if let Some((request, sent_ns)) =
-                part.unanswered.as_mut().filter(|(_, sent_ns)| is_late(*sent_ns))
+            if let Some(Unanswered { sent_ns, again: Some(request) }) = &mut part.unanswered
+                && is_late(*sent_ns)
             {
                 *sent_ns = now_ns;
                 out.push(Outgoing { to: *to, request: request.clone() });
@@ -552,7 +566,7 @@ impl Running {
     }
 
     fn ask(&mut self, now_ns: u64, floor: Timestamp, to: ServerId, ask: Ask, out: &mut Vec<Outgoing>) {
-        let (id, age, planted) = (self.id, self.age, self.planted);
+        let (id, age, planted, sends_again) = (self.id, self.age, self.planted, self.sends_again);
         let part = self.part(to);
         part.number += 1;
         let mut ask = ask;
@@ -574,17 +588,23 @@ impl Running {
             };
             let checks =
                 if planted.is(Bug::CopyOverwritten) && *step == Step::Execute { Vec::new() } else { checks };
-            part.went_along = part.deferred.len() + checks.len();
-            operations.splice(..0, part.deferred.drain(..).chain(checks));
+            part.deferred.extend(checks);
+            part.went_along = part.deferred.len();
+            part.deferred.append(operations);
+            *operations = std::mem::take(&mut part.deferred);
         }
         let request = Request { attempt: id, age, floor, number: part.number, ask };
-        part.unanswered = Some((request.clone(), now_ns));
+        let again = sends_again.then(|| request.clone());
+        part.unanswered = Some(Unanswered { sent_ns: now_ns, again });
         out.push(Outgoing { to, request });
     }
 }
 
 /// The outcomes in the order in which the operations were given.
-fn in_order(places: &[(ServerId, usize)], outcomes: BTreeMap<ServerId, Vec<Outcome>>) -> Vec<Outcome> {
+fn in_order(places: &[(ServerId, usize)], mut outcomes: BTreeMap<ServerId, Vec<Outcome>>) -> Vec<Outcome> {
+    if outcomes.len() == 1 {
+        return outcomes.pop_first().map(|(_, list)| list).unwrap_or_default();
+    }
     let mut outcomes: BTreeMap<ServerId, Vec<Option<Outcome>>> =
         outcomes.into_iter().map(|(server, list)| (server, list.into_iter().map(Some).collect())).collect();
     let taken = places.iter().filter_map(|(server, at)| outcomes.get_mut(server)?.get_mut(*at)?.take());

@@ -9,10 +9,12 @@
 //! 4. [`coordinator`]: carries a transaction from operation to operation, and through the commit.
 //! 5. [`cache`]: copies of rows of other servers; and [`table_lease`], what holds for whole tables.
 //! 6. [`client`]: transactions as clients write them, over whatever brings messages to servers and back.
+//! 7. [`workers`]: servers as threads of this process, one partition each; [`cluster`] puts them and their tables together, and
+//!    [`executor`] runs a client's futures where there is no other one.
 //!
 //! Participants and coordinators are state machines: messages and the time go in, messages come out. No rule of a protocol is
 //! written here: a participant has the engine apply them, through [`noonmark::branch`]. What brings the messages is a
-//! [`Link`](client::Link); a virtual network with all its troubles is in `noonmark-sim`.
+//! [`Link`](client::Link): queues between threads here, and in `noonmark-sim` a virtual network with all its troubles.
 //!
 //! # What is guaranteed
 //!
@@ -80,10 +82,13 @@
 
 pub mod cache;
 pub mod client;
+pub mod cluster;
 pub mod coordinator;
+pub mod executor;
 pub mod message;
 pub mod participant;
 pub mod partition;
 #[doc(hidden)]
 pub mod planted;
 pub mod table_lease;
+pub mod workers;

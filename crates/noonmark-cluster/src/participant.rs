@@ -36,8 +36,8 @@ pub const WAIT_MAX_DEFAULT_NS: u64 = 100_000_000;
 
 /// One attempt, here.
 struct Seat {
-    /// None once it has ended.
-    branch: Option<Branch<BranchHost>>,
+    /// None once it has ended. (Seats move about in their map, and a branch is large.)
+    branch: Option<Box<Branch<BranchHost>>>,
     /// Only its coordinator ends it.
     ///
     /// **Invariant**: if so, each table that it has written knows.
@@ -76,13 +76,17 @@ pub struct Participant {
     seats: BTreeMap<AttemptId, Seat>,
     /// The attempt that each transaction of the database is of, while it runs.
     attempts: BTreeMap<TxnId, AttemptId>,
+    /// Attempts whose answers are, or were, held back, by whom they are behind: a transaction that has not ended.
+    waiting: BTreeMap<TxnId, Vec<AttemptId>>,
     /// The greatest number of each client's attempts.
     latest: BTreeMap<ClientId, u64>,
     /// Branches that are free.
-    free: Vec<Branch<BranchHost>>,
+    #[expect(clippy::vec_box, reason = "they go into seats as they are, and come back")]
+    free: Vec<Box<Branch<BranchHost>>>,
     /// Transactions of the database that have ended since somebody looked who was behind them.
     ended: Vec<TxnId>,
     wait_max_ns: u64,
+    keeps_answers: bool,
     now_ns: u64,
     /// How many requests have been carried out.
     turns: u64,
@@ -101,10 +105,12 @@ impl Participant {
             table_leases: None,
             seats: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             latest: BTreeMap::new(),
             free: Vec::new(),
             ended: Vec::new(),
             wait_max_ns: WAIT_MAX_DEFAULT_NS,
+            keeps_answers: true,
             now_ns: 0,
             turns: 0,
             refusals: BTreeMap::new(),
@@ -134,6 +140,11 @@ impl Participant {
         &self.refusals
     }
 
+    /// The same, for requests that come once each: answers are not kept for those that are doubled.
+    pub fn without_doubled_requests(self) -> Self {
+        Participant { keeps_answers: false, ..self }
+    }
+
     /// Its rows.
     pub fn database(&self) -> &Database<BranchHost> {
         &self.database
@@ -157,6 +168,9 @@ impl Participant {
 
     /// When it wants to be told the time.
     pub fn wants_time_at_ns(&self) -> Option<u64> {
+        if self.waiting.is_empty() {
+            return None;
+        }
         let since = self.seats.values().filter_map(|seat| Some(seat.held.as_ref()?.since_ns)).min()?;
         Some(since.saturating_add(self.wait_max_ns))
     }
@@ -241,13 +255,27 @@ impl Participant {
         self.go_on(out);
     }
 
+    /// A client is gone: everything that it has sent has come, and nothing more will. What it has not decided is rolled back, even if
+    /// it was prepared; and a client of the same name may begin from anew. Only for transports that bring everything in the order in
+    /// which it was sent, and tell the end of each client after that.
+    pub fn forget(&mut self, client: ClientId, out: &mut Vec<Answer>) {
+        let all = AttemptId { client, sequence: 0 }..=AttemptId { client, sequence: u64::MAX };
+        let attempts: Vec<AttemptId> = self.seats.range(all).map(|(attempt, _)| *attempt).collect();
+        for attempt in attempts {
+            self.end(attempt);
+            self.seats.remove(&attempt);
+        }
+        self.latest.remove(&client);
+        self.go_on(out);
+    }
+
     /// A branch that is free. If there is none, those who have been silent for longest are forgotten, half of all who may be: so it is
     /// seldom that all seats must be looked at.
-    fn room(&mut self) -> Result<Branch<BranchHost>, TooManySessions> {
+    fn room(&mut self) -> Result<Box<Branch<BranchHost>>, TooManySessions> {
         if let Some(branch) = self.free.pop() {
             return Ok(branch);
         }
-        Branch::new(&self.database).or_else(|full| {
+        Branch::new(&self.database).map(Box::new).or_else(|full| {
             let keeps_nobody_out = |(attempt, seat): (&AttemptId, &Seat)| {
                 let branch = seat.branch.as_ref()?;
                 let is_idle = !seat.is_prepared && seat.held.is_none() && !branch.standing().holds_locks;
@@ -370,7 +398,7 @@ impl Participant {
 
     fn reply(&mut self, attempt: AttemptId, reply: Reply, out: &mut Vec<Answer>) {
         let Some(seat) = self.seats.get_mut(&attempt) else { return };
-        seat.answer = Some(reply.clone());
+        seat.answer = self.keeps_answers.then(|| reply.clone());
         out.push(Answer { attempt, from: self.server, number: seat.number, reply });
     }
 
@@ -426,11 +454,15 @@ impl Participant {
     /// What was held back behind those that have ended goes on, the oldest first.
     fn go_on(&mut self, out: &mut Vec<Answer>) {
         while let Some(id) = self.ended.pop() {
-            let behind = |(attempt, seat): (&AttemptId, &Seat)| {
-                (seat.held.as_ref()?.behind == id).then_some((seat.held.as_ref()?.since_ns, *attempt))
+            let Some(attempts) = self.waiting.remove(&id) else { continue };
+            let behind = |attempt: AttemptId| {
+                let held = self.seats.get(&attempt)?.held.as_ref().filter(|held| held.behind == id)?;
+                Some((held.since_ns, attempt))
             };
-            let mut waiting: Vec<(u64, AttemptId)> = self.seats.iter().filter_map(behind).collect();
+            let mut waiting: Vec<(u64, AttemptId)> = attempts.into_iter().filter_map(behind).collect();
             waiting.sort_unstable();
+            // (It may have been refused, and have come back.)
+            waiting.dedup();
             for (_, attempt) in waiting {
                 let Some(held) = self.seats.get_mut(&attempt).and_then(|seat| seat.held.take()) else {
                     continue;
@@ -531,6 +563,7 @@ impl Participant {
                 Some(behind) => {
                     if let Some(seat) = self.seats.get_mut(&attempt) {
                         seat.held = Some(Held { operations, step, outcomes, since_ns, behind });
+                        self.waiting.entry(behind).or_default().push(attempt);
                     }
                 }
                 None => {

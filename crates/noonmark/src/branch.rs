@@ -147,7 +147,16 @@ impl Values {
     /// The row that they are; `None` if they are of no such row.
     pub fn decode<R: Row>(&self) -> Option<R> {
         let values = self.split(R::SIZES)?;
-        let mut words = vec![0; words_of(R::SIZES)];
+        // Most rows are small.
+        let (mut few, mut many) = ([0; 16], Vec::new());
+        let count = words_of(R::SIZES);
+        let words = match few.get_mut(..count) {
+            Some(words) => words,
+            None => {
+                many.resize(count, 0);
+                many.as_mut_slice()
+            }
+        };
         let mut at = 0;
         for (value, size) in values.iter().zip(R::SIZES) {
             match size.is_boxed() {
@@ -158,7 +167,7 @@ impl Values {
             }
             at += size.words();
         }
-        let row = R::decode_row(&RowReader::new(&words, R::SIZES));
+        let row = R::decode_row(&RowReader::new(words, R::SIZES));
         let mut at = 0;
         for size in R::SIZES {
             if size.is_boxed() {
@@ -175,11 +184,11 @@ impl Values {
         self.0.len()
     }
 
-    /// The value of each group; `None` if these are not groups of these sizes.
-    fn split(&self, sizes: &[Size]) -> Option<Vec<&[u8]>> {
+    /// The value of each group, and nothing for those that there are not; `None` if these are not groups of these sizes.
+    fn split(&self, sizes: &[Size]) -> Option<[&[u8]; GROUPS_MAX]> {
         let mut left = self.0.as_slice();
-        let mut values = Vec::with_capacity(sizes.len());
-        for size in sizes {
+        let mut values: [&[u8]; GROUPS_MAX] = [&[]; GROUPS_MAX];
+        for (place, size) in values.iter_mut().zip(sizes) {
             let bytes = match size {
                 Size::Fixed(bytes) => *bytes,
                 Size::Variable => {
@@ -190,14 +199,15 @@ impl Values {
             };
             let (value, rest) = left.split_at_checked(bytes)?;
             left = rest;
-            values.push(value);
+            *place = value;
         }
         left.is_empty().then_some(values)
     }
 
     /// Those of groups as they were read.
     fn read(row: &RowReader<'_>, sizes: &[Size]) -> Self {
-        let mut out = Vec::new();
+        let bytes = sizes.iter().enumerate().map(|(index, _)| 4 + row.bytes(index).len()).sum();
+        let mut out = Vec::with_capacity(bytes);
         for (index, size) in sizes.iter().enumerate() {
             let value = row.bytes(index);
             append_length(&mut out, *size, value.len());

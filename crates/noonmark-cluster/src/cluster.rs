@@ -1,0 +1,409 @@
+//! A cluster within a process: tables spread over [share-nothing workers](crate::workers), and the clients that use them.
+//!
+//! ```
+//! use noonmark::{Protocol, TableOptions};
+//! use noonmark_cluster::client::ClusterAbort;
+//! use noonmark_cluster::cluster::Cluster;
+//! use noonmark_cluster::executor::block_on;
+//! use noonmark_cluster::partition::Partitioning;
+//!
+//! let cluster = Cluster::builder().workers(2).build()?;
+//! let options = TableOptions::new().protocol(Protocol::Sundial);
+//! let accounts = cluster.create_table::<u64, i64>("accounts", options, Partitioning::Hash { prefix_bytes: 8 })?;
+//!
+//! block_on(cluster.transact(async |tx| {
+//!     tx.insert(&accounts, 1, 100).await?;
+//!     tx.insert(&accounts, 2, 50).await
+//! }))?;
+//!
+//! // Who runs many transactions keeps a client, which may go to a thread of its own.
+//! std::thread::scope(|scope| {
+//!     for _ in 0..2 {
+//!         let mut client = cluster.client()?;
+//!         let accounts = &accounts;
+//!         scope.spawn(move || {
+//!             for _ in 0..10 {
+//!                 block_on(client.transact(async |tx| {
+//!                     tx.update(accounts, 1, |balance| *balance -= 1).await?;
+//!                     tx.update(accounts, 2, |balance| *balance += 1).await
+//!                 }))?;
+//!             }
+//!             Ok::<(), ClusterAbort>(())
+//!         });
+//!     }
+//!     Ok::<(), Box<dyn std::error::Error>>(())
+//! })?;
+//! let moved = block_on(cluster.transact(async |tx| {
+//!     Ok::<_, ClusterAbort>((tx.need(&accounts, 1).await?, tx.need(&accounts, 2).await?))
+//! }))?;
+//! assert_eq!(moved, (80, 70));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! What the [crate] says: serializable, all or nothing. In [logical order](noonmark::Order::Logical) a client's transactions
+//! are in order; so are those that one thread, or one task, runs by [`Cluster::transact`] one after another. In momentary order the
+//! cluster is strict.
+//!
+//! # One order for all servers
+//!
+//! Tables are made at all servers alike, so all their databases would come to the same order by themselves, but each at its own first
+//! transaction. A table that comes in between would suit some of them and not others. So the order is settled everywhere before the first
+//! client is there, as [one database](noonmark::order) settles it before its first transaction: logical if all tables keep read
+//! times (`tictoc`, `sundial`), momentary otherwise, unless [`Builder::order`] has said.
+//!
+//! # Threads and executors
+//!
+//! The futures are any executor's, and `Send` if the closure owns what it uses (`async move |tx| …`, with a [`Table`] that is a clone), so
+//! that they may go from thread to thread. (Of a closure that borrows, the compiler of today does not see it; such a future
+//! stays on its thread.) A thread that has no executor has [`block_on`](crate::executor::block_on).
+//!
+//! # Limits
+//!
+//! A client whose transaction's future is dropped has what it had locked until it begins the next one, is told to
+//! [settle](Client::settle), or is dropped itself.
+//!
+//! 65,536 clients at the same time for each worker, and as many tables. While there are clients no table can be made, as they
+//! would not know where its rows are. A [`Table`] is a number: one of another cluster is taken for the table of that number here.
+//!
+//! What it does not do: outlive its process, log, replicate, move rows to other workers, have secondary indexes or commit-time updates.
+
+use crate::client::{Client, ClusterAbort, Policy, Table, Transaction};
+use crate::message::Refusal;
+use crate::participant::WAIT_MAX_DEFAULT_NS;
+use crate::partition::{InvalidPartitioning, PartitionMap, Partitioning, ServerId};
+use crate::workers::{NoLink, WorkerLink, Workers};
+use noonmark::branch::{Branch, BranchHost, UntypedTable};
+use noonmark::{
+    AbortKind, Age, BuildError, ConflictReport, Database, Key, Order, Protocol, Row, SESSIONS_DEFAULT,
+    SchemaError, SlotId, TableOptions, Timestamp, TooManySessions,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How to build a [`Cluster`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    workers: u16,
+    branches_max: usize,
+    order: Option<Order>,
+    wait_max: Duration,
+    policy: Policy,
+}
+
+/// Why a cluster could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildClusterError {
+    /// It would have no workers. Say how many: one at least.
+    #[error("a cluster has one worker at least")]
+    NoWorkers,
+    /// Its databases cannot be built as they were said to be: see [`Builder::branches_max`].
+    #[error("the database of a worker cannot be built: {0}")]
+    Database(#[from] BuildError),
+    /// In this order only protocols go that do not span servers. Take another one, or none.
+    #[error("{0} order is of protocols that do not span servers")]
+    Order(Order),
+    /// The system has no thread left for a worker. Build it with fewer.
+    #[error("no thread can be had for a worker: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Why a table could not be made. It is not there at any server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateTableError {
+    /// Transactions under this protocol cannot have parts at several servers. Choose one that [does](Branch::supports).
+    #[error("table {0:?}: transactions under {1} cannot span servers; choose another protocol for it")]
+    Protocol(String, Protocol),
+    /// The servers' databases cannot have it.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// Its rows cannot be spread like this.
+    #[error("table {0:?}: {1}")]
+    Partitioning(String, InvalidPartitioning),
+    /// There are clients, who would not know of it. Make all tables first, or drop the clients.
+    #[error("table {0:?}: so many clients would not know of it: {1}; make tables before clients")]
+    HasClients(String, usize),
+}
+
+/// Why there is no client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// There are as many clients as there can be. Drop some.
+    #[error("there are as many clients as a cluster can have, 65,536 for each worker; drop some")]
+    TooManyClients,
+    /// A worker has panicked, and its rows are gone. Build another cluster.
+    #[error("a worker has panicked, and the rows that it had are gone; build another cluster")]
+    Closed,
+    /// The order could not be settled, since a server has no room for a single branch.
+    #[error("a worker's database has no room: {0}")]
+    Room(#[from] TooManySessions),
+}
+
+impl From<ClientError> for ClusterAbort {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Closed => ClusterAbort::Closed,
+            ClientError::TooManyClients | ClientError::Room(_) => ClusterAbort::Refused(Refusal {
+                server: ServerId::new(0),
+                kind: AbortKind::TooManySessions,
+                rule: String::new(),
+                words: error.to_string(),
+                other: None,
+                stale: Vec::new(),
+            }),
+        }
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            workers: 1,
+            branches_max: SESSIONS_DEFAULT,
+            order: None,
+            wait_max: Duration::from_nanos(WAIT_MAX_DEFAULT_NS),
+            policy: Policy::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// How many workers there are, and so partitions and threads. One unless told otherwise. More than there are cores are of no
+    /// use; the clients' threads want some, too.
+    pub fn workers(mut self, workers: u16) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// How many transactions can have a part at one worker at the same time, 1 to [`SESSIONS_MAX`](noonmark::SESSIONS_MAX);
+    /// [`SESSIONS_DEFAULT`] unless told otherwise. There may be more clients: who keeps nobody out is forgotten in favour of who
+    /// comes; who finds no room even so is refused, and tries again.
+    pub fn branches_max(mut self, branches: usize) -> Self {
+        self.branches_max = branches;
+        self
+    }
+
+    /// The order that all its databases are in, instead of what follows from the tables.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = Some(order);
+        self
+    }
+
+    /// For how long an answer is held back at most, while another transaction has what is wanted; 100 ms unless told otherwise. Then the
+    /// attempt is refused, and tried again: so those that wait for each other in a circle across protocols do not for ever.
+    pub fn wait_max(mut self, wait_max: Duration) -> Self {
+        self.wait_max = wait_max;
+        self
+    }
+
+    /// How transactions are tried, unless their client is told otherwise.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Builds it: its workers run from here on.
+    ///
+    /// # Errors
+    /// [`BuildClusterError`]; nothing is left running.
+    pub fn build(self) -> Result<Cluster, BuildClusterError> {
+        if self.workers == 0 {
+            return Err(BuildClusterError::NoWorkers);
+        }
+        if let Some(order) = self.order.filter(|order| !matches!(order, Order::Logical | Order::Momentary)) {
+            return Err(BuildClusterError::Order(order));
+        }
+        let database = |number| {
+            let builder = Database::builder().host(BranchHost::new(number)).max_sessions(self.branches_max);
+            match self.order {
+                Some(order) => builder.order(order).build(),
+                None => builder.build(),
+            }
+        };
+        let databases = (0..u64::from(self.workers)).map(database).collect::<Result<Vec<_>, _>>()?;
+        let wait_max_ns = u64::try_from(self.wait_max.as_nanos()).unwrap_or(u64::MAX);
+        let workers = Workers::start(&databases, wait_max_ns)?;
+        let map = Arc::new(PartitionMap::new(self.workers));
+        let (policy, floor) = (self.policy, AtomicU64::new(0));
+        let made = Mutex::new(Made { map, is_settled: false });
+        Ok(Cluster(Arc::new(Shared { workers, databases, made, idle: Mutex::default(), floor, policy })))
+    }
+}
+
+/// What has been made of a cluster so far.
+struct Made {
+    map: Arc<PartitionMap>,
+    /// The order is, at all servers.
+    is_settled: bool,
+}
+
+struct Shared {
+    workers: Workers,
+    databases: Vec<Database<BranchHost>>,
+    /// **Invariant**: no table is made and no client begins but under this lock.
+    made: Mutex<Made>,
+    /// Clients of [`Cluster::transact`] that have nothing to do.
+    idle: Mutex<Vec<Client<WorkerLink>>>,
+    /// The last commit time of a transaction that was run by [`Cluster::transact`].
+    floor: AtomicU64,
+    policy: Policy,
+}
+
+/// Tables on several workers. See the [module](self).
+///
+/// A handle: clones are of the same cluster. When the last one is dropped the workers end, which is waited for; clients that are still
+/// there are told that their link is [closed](ClusterAbort::Closed). `Send` and `Sync`.
+#[derive(Clone)]
+pub struct Cluster(Arc<Shared>);
+
+/// What has happened at one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerStatistics {
+    /// Which.
+    pub server: ServerId,
+    /// The conflicts among its rows: see [`Database::conflicts`].
+    pub conflicts: ConflictReport,
+    /// Requests that came to it.
+    pub requests: u64,
+    /// Attempts that it has ended, for whatever reason: conflicts, and whoever has been held back for too long, found no room, or asked
+    /// for what cannot be done.
+    pub refusals: u64,
+}
+
+impl Cluster {
+    /// To build one.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// How many workers it has.
+    pub fn workers(&self) -> u16 {
+        self.made().map.servers()
+    }
+
+    /// The order in which its transactions are serialized; `None` before the first client has come, unless the builder has said.
+    pub fn order(&self) -> Option<Order> {
+        self.0.databases.first().and_then(Database::order)
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.0.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Client<WorkerLink>>> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a table, whose rows are spread like this.
+    ///
+    /// # Errors
+    /// [`CreateTableError`]; there is no such table then.
+    pub fn create_table<K: Key, R: Row>(
+        &self,
+        name: &str,
+        options: TableOptions,
+        partitioning: Partitioning,
+    ) -> Result<Table<K, R>, CreateTableError> {
+        let protocol = options.chosen_protocol();
+        if !Branch::<BranchHost>::supports(protocol) {
+            return Err(CreateTableError::Protocol(name.to_owned(), protocol));
+        }
+        let mut made = self.made();
+        // They do not count: whoever takes one next gets one that knows.
+        self.idle().clear();
+        match self.0.workers.links() {
+            0 => {}
+            clients => return Err(CreateTableError::HasClients(name.to_owned(), clients)),
+        }
+        let mut map = PartitionMap::clone(&made.map);
+        let id = map
+            .add(partitioning)
+            .map_err(|invalid| CreateTableError::Partitioning(name.to_owned(), invalid))?;
+        // All have the same tables and the same order: what the first one takes they all take.
+        let parts = self.0.databases.iter().map(|database| {
+            database.create_table::<K, R>(name, options.clone()).map(|table| UntypedTable::of(&table))
+        });
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        self.0.workers.add_table(parts);
+        made.map = Arc::new(map);
+        Ok(Table::new(id))
+    }
+
+    /// A client: for a thread, or a task, that runs many transactions.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn client(&self) -> Result<Client<WorkerLink>, ClientError> {
+        let mut made = self.made();
+        if !made.is_settled {
+            self.settle_order()?;
+            made.is_settled = true;
+        }
+        let link = self.0.workers.link().map_err(|none| match none {
+            NoLink::Closed => ClientError::Closed,
+            NoLink::TooMany => ClientError::TooManyClients,
+        })?;
+        let client = Client::new(link.client(), made.map.clone(), link);
+        // Nothing is lost on its way, so nothing is sent again.
+        Ok(client.with_resend_after(u64::MAX).with_policy(self.0.policy.clone()))
+    }
+
+    /// A database settles its order when the first transaction begins: one begins everywhere, and ends.
+    fn settle_order(&self) -> Result<(), TooManySessions> {
+        for database in &self.0.databases {
+            let mut branch = Branch::new(database)?;
+            branch.begin(Age::new(0, SlotId::NOBODY), Timestamp::ZERO);
+            branch.roll_back();
+        }
+        Ok(())
+    }
+
+    /// Runs a transaction until it commits, by a client that is not kept; see [`Client::transact`].
+    ///
+    /// It comes after all transactions that have been run like this, and had committed before it began.
+    ///
+    /// # Errors
+    /// As [`Client::transact`]; of kind [`TooManySessions`](AbortKind::TooManySessions) if there are as many clients as there can be.
+    pub async fn transact<T, E: From<ClusterAbort>>(
+        &self,
+        body: impl AsyncFnMut(&mut Transaction<'_, WorkerLink>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let idle = self.idle().pop();
+        let mut client = match idle {
+            Some(client) => client,
+            None => self.client().map_err(ClusterAbort::from)?,
+        };
+        // Acquire: whoever has committed before this begins is ordered before it.
+        client.raise_floor(Timestamp::new(self.0.floor.load(Ordering::Acquire)));
+        let done = client.transact(body).await;
+        self.0.floor.fetch_max(client.floor().ticks(), Ordering::AcqRel);
+        // If this future is dropped before, the client is, too, and what it has begun is rolled back.
+        self.idle().push(client);
+        done
+    }
+
+    /// What has happened at each server, in their order.
+    pub fn statistics(&self) -> Vec<ServerStatistics> {
+        let of_server = |(number, database): (u16, &Database<BranchHost>)| {
+            let (requests, refusals) = self.0.workers.counts(usize::from(number));
+            ServerStatistics {
+                server: ServerId::new(number),
+                conflicts: database.conflicts(),
+                requests,
+                refusals,
+            }
+        };
+        (0..).zip(&self.0.databases).map(of_server).collect()
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("workers", &self.workers()).field("order", &self.order()).finish()
+    }
+}

@@ -1,0 +1,657 @@
+//! Clusters of share-nothing workers: what holds under every protocol while threads do as they please, and what clients are told when
+//! something goes wrong. No test knows how long anything takes, and each ends by itself.
+
+use noonmark::{AbortKind, IndexKind, Key, KeyBytes, Order, Protocol, SchemaError, TableOptions};
+use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table};
+use noonmark_cluster::cluster::{BuildClusterError, Builder, ClientError, Cluster, CreateTableError};
+use noonmark_cluster::executor::{block_on, block_on_all};
+use noonmark_cluster::partition::{InvalidPartitioning, Partitioning, ServerId};
+use noonmark_cluster::workers::WorkerLink;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+const ACCOUNTS: u64 = 12;
+const EACH: i64 = 100;
+const FOREVER: Duration = Duration::from_secs(1 << 32);
+
+/// Protocols that span servers: those that lock early and late, in either order, those that wait and those that do not.
+const PROTOCOLS: [Protocol; 7] = [
+    Protocol::Sundial,
+    Protocol::TicToc,
+    Protocol::TwoPhaseWaitDie,
+    Protocol::TwoPhaseNoWait,
+    Protocol::Occ,
+    Protocol::F1,
+    Protocol::Adaptive,
+];
+
+fn hash() -> Partitioning {
+    Partitioning::Hash { prefix_bytes: 8 }
+}
+
+/// The rows of even keys are with one worker, and those of odd ones with the other, if there are two.
+fn by_key(rows: u64) -> Partitioning {
+    Partitioning::Ranges((1..rows).map(|key| key.to_be_bytes().to_vec()).collect())
+}
+
+fn accounts_of(builder: Builder, protocol: Protocol, spread: Partitioning) -> (Cluster, Table<u64, i64>) {
+    let cluster = builder.build().unwrap();
+    let options = TableOptions::new().protocol(protocol);
+    let accounts = cluster.create_table::<u64, i64>("accounts", options, spread).unwrap();
+    let filled: Result<(), ClusterAbort> = block_on(cluster.transact(async |tx| {
+        for account in 0..ACCOUNTS {
+            tx.insert(&accounts, account, EACH).await?;
+        }
+        Ok(())
+    }));
+    assert_eq!(filled, Ok(()));
+    (cluster, accounts)
+}
+
+async fn transfer(
+    client: &mut Client<WorkerLink>,
+    accounts: &Table<u64, i64>,
+    from: u64,
+    to: u64,
+    amount: i64,
+) -> Result<(), ClusterAbort> {
+    client
+        .transact(async |tx| {
+            tx.update(accounts, from, |balance| *balance -= amount).await?;
+            tx.update(accounts, to, |balance| *balance += amount).await
+        })
+        .await
+}
+
+async fn total(client: &mut Client<WorkerLink>, accounts: &Table<u64, i64>) -> Result<i64, ClusterAbort> {
+    let keys: Vec<u64> = (0..ACCOUNTS).collect();
+    client
+        .transact(async |tx| {
+            let balances = tx.get_many(accounts, &keys).await?;
+            Ok(balances.into_iter().flatten().sum())
+        })
+        .await
+}
+
+/// The same, as a range, which is on all servers.
+async fn total_of_range(
+    client: &mut Client<WorkerLink>,
+    accounts: &Table<u64, i64>,
+) -> Result<i64, ClusterAbort> {
+    client
+        .transact(async |tx| {
+            let rows = tx.range(accounts, .., false, usize::MAX).await?;
+            assert!(rows.is_sorted_by_key(|(account, _)| *account));
+            Ok(rows.into_iter().map(|(_, balance)| balance).sum())
+        })
+        .await
+}
+
+/// Transfers of one client, and totals now and then.
+async fn bank(client: &mut Client<WorkerLink>, accounts: &Table<u64, i64>, seed: u64, transfers: u64) {
+    for turn in 0..transfers {
+        let mixed = (seed * 1_000 + turn).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let (from, to) = (mixed % ACCOUNTS, (mixed >> 8) % ACCOUNTS);
+        if from == to {
+            assert_eq!(total(client, accounts).await, Ok(ACCOUNTS as i64 * EACH));
+            assert_eq!(total_of_range(client, accounts).await, Ok(ACCOUNTS as i64 * EACH));
+        } else {
+            assert_eq!(transfer(client, accounts, from, to, (mixed % 7) as i64).await, Ok(()));
+        }
+    }
+}
+
+#[test]
+fn money_is_conserved_by_clients_on_threads_of_their_own() {
+    for protocol in PROTOCOLS {
+        let (cluster, accounts) = accounts_of(Cluster::builder().workers(3), protocol, hash());
+        thread::scope(|scope| {
+            for seed in 0..4 {
+                let mut client = cluster.client().unwrap();
+                let accounts = &accounts;
+                scope.spawn(move || block_on(bank(&mut client, accounts, seed, 100)));
+            }
+        });
+        let mut client = cluster.client().unwrap();
+        assert_eq!(block_on(total(&mut client, &accounts)), Ok(ACCOUNTS as i64 * EACH), "{protocol}");
+        let statistics = cluster.statistics();
+        assert_eq!(statistics.len(), 3);
+        assert!(statistics.iter().all(|server| server.requests > 0), "{statistics:?}");
+    }
+}
+
+#[test]
+fn money_is_conserved_by_clients_that_share_a_thread() {
+    for protocol in PROTOCOLS {
+        let (cluster, accounts) = accounts_of(Cluster::builder().workers(2), protocol, hash());
+        let mut clients: Vec<_> = (0..12).map(|_| cluster.client().unwrap()).collect();
+        block_on_all(clients.iter_mut().zip(0..).map(|(client, seed)| bank(client, &accounts, seed, 30)));
+        assert_eq!(block_on(total(&mut clients[0], &accounts)), Ok(ACCOUNTS as i64 * EACH), "{protocol}");
+    }
+}
+
+#[test]
+fn more_clients_than_branches_all_come_to_their_turn() {
+    for protocol in [Protocol::Sundial, Protocol::TicToc, Protocol::TwoPhaseWaitDie, Protocol::Occ] {
+        let builder = Cluster::builder().workers(2).branches_max(2);
+        let (cluster, accounts) = accounts_of(builder, protocol, hash());
+        let mut clients: Vec<_> = (0..8).map(|_| cluster.client().unwrap()).collect();
+        block_on_all(clients.iter_mut().zip(0..).map(|(client, seed)| bank(client, &accounts, seed, 10)));
+        assert_eq!(block_on(total(&mut clients[0], &accounts)), Ok(ACCOUNTS as i64 * EACH), "{protocol}");
+    }
+}
+
+/// Two rows of two workers, of which at most one may be on at a time: who turns his on has read that the other one is off. Two who do so at
+/// the same time each write what the other one reads.
+///
+/// (Whether what was read is validated at all shows here. That it is validated after everything is sealed does not: between queues of one
+/// process messages cross too seldom. The virtual network has them cross.)
+#[test]
+fn two_that_each_write_what_the_other_reads_do_not_both_commit() {
+    for protocol in PROTOCOLS {
+        let (cluster, switches) = accounts_of(Cluster::builder().workers(2), protocol, by_key(ACCOUNTS));
+        let off: Result<(), ClusterAbort> = block_on(cluster.transact(async |tx| {
+            tx.write(&switches, 0, 0).await?;
+            tx.write(&switches, 1, 0).await.map(|_| ())
+        }));
+        assert_eq!(off, Ok(()));
+        thread::scope(|scope| {
+            for number in 0..3_u64 {
+                let mut client = cluster.client().unwrap();
+                let (own, switches) = (number % 2, &switches);
+                scope.spawn(move || {
+                    for _ in 0..300 {
+                        let seen = block_on(client.transact(async |tx| {
+                            let seen = tx.get_many(switches, &[0, 1]).await?;
+                            let both = [seen[0].unwrap_or(0), seen[1].unwrap_or(0)];
+                            if both[own as usize] == 1 {
+                                tx.write(switches, own, 0).await?;
+                            } else if both == [0, 0] {
+                                tx.write(switches, own, 1).await?;
+                            }
+                            Ok::<_, ClusterAbort>(both)
+                        }));
+                        // (What has committed has seen a state that there was.)
+                        assert_ne!(seen, Ok([1, 1]), "{protocol}");
+                        assert!(seen.is_ok(), "{protocol}: {seen:?}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Each client reads at its home, and who writes writes everywhere.
+#[test]
+fn a_replicated_table_is_the_same_everywhere() {
+    for protocol in [Protocol::Sundial, Protocol::TwoPhaseWaitDie, Protocol::Occ] {
+        let builder = Cluster::builder().workers(3);
+        let (cluster, rates) = accounts_of(builder, protocol, Partitioning::Replicated);
+        let mut clients: Vec<_> = (0..6).map(|_| cluster.client().unwrap()).collect();
+        for home in 0..3 {
+            let at_home = clients.iter().filter(|client| client.id().server.number() == home);
+            assert_eq!(at_home.count(), 2);
+        }
+        block_on_all(clients.iter_mut().map(|client| {
+            let rates = &rates;
+            async move {
+                for _ in 0..20 {
+                    let changed: Result<(), ClusterAbort> =
+                        client.transact(async |tx| tx.update(rates, 5, |rate| *rate += 1).await).await;
+                    assert_eq!(changed, Ok(()));
+                }
+            }
+        }));
+        // (In logical order a client may read what was there before, unless it has changed it itself.)
+        for client in &mut clients {
+            let rate = block_on(client.transact(async |tx| {
+                tx.update(&rates, 5, |_| ()).await?;
+                tx.need(&rates, 5).await
+            }));
+            assert_eq!(rate, Ok::<i64, ClusterAbort>(EACH + 120), "{protocol}, {}", client.id());
+        }
+    }
+}
+
+/// Counters that only go up never go down before one client's eyes, nor behind its own changes, though leases let others see older ones.
+#[test]
+fn a_clients_transactions_are_in_order() {
+    for protocol in [Protocol::Sundial, Protocol::TicToc, Protocol::Occ] {
+        let (cluster, counters) = accounts_of(Cluster::builder().workers(2), protocol, by_key(ACCOUNTS));
+        thread::scope(|scope| {
+            for own in 0..3_u64 {
+                let mut client = cluster.client().unwrap();
+                let counters = &counters;
+                scope.spawn(move || {
+                    let mut seen = [EACH; 3];
+                    for _ in 0..100 {
+                        let now = block_on(client.transact(async |tx| {
+                            let mut now = [0; 3];
+                            for (key, now) in (0..).zip(&mut now) {
+                                *now = tx.need(counters, key).await?;
+                            }
+                            Ok::<_, ClusterAbort>(now)
+                        }))
+                        .unwrap();
+                        assert!(
+                            now.iter().zip(seen).all(|(now, seen)| *now >= seen),
+                            "{seen:?}, then {now:?}"
+                        );
+                        seen = now;
+                        let bumped = block_on(
+                            client.transact(async |tx| tx.update(counters, own, |count| *count += 1).await),
+                        );
+                        assert_eq!(bumped, Ok::<(), ClusterAbort>(()));
+                        seen[own as usize] += 1;
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Whoever runs transactions without keeping a client sees what it has done before.
+#[test]
+fn transactions_of_no_client_are_in_order() {
+    let (cluster, counters) = accounts_of(Cluster::builder().workers(2), Protocol::Sundial, by_key(ACCOUNTS));
+    thread::scope(|scope| {
+        for own in 0..3_u64 {
+            let (cluster, counters) = (cluster.clone(), &counters);
+            scope.spawn(move || {
+                for turn in 0..50 {
+                    let count = block_on(cluster.transact(async |tx| {
+                        let count = tx.need(counters, own).await?;
+                        tx.need(counters, (own + 1) % 3).await?;
+                        tx.update(counters, own, |count| *count += 1).await?;
+                        Ok::<_, ClusterAbort>(count)
+                    }));
+                    assert_eq!(count, Ok(EACH + turn));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn futures_of_a_client_may_go_to_another_thread() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let (cluster, accounts) = accounts_of(Cluster::builder().workers(2), Protocol::Sundial, hash());
+    let mut client = cluster.client().unwrap();
+    let future = is_send(async move {
+        let read: Result<_, ClusterAbort> =
+            client.transact(async move |tx| tx.need(&accounts, 1).await).await;
+        read
+    });
+    let read = thread::spawn(move || block_on(future)).join();
+    assert_eq!(read.unwrap(), Ok(EACH));
+    fn is_shared<T: Send + Sync + Clone>(_: &T) {}
+    is_shared(&cluster);
+}
+
+/// Polls it once.
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Locks a row, tells so, and does not go on until it is told to.
+async fn hold(
+    client: &mut Client<WorkerLink>,
+    accounts: &Table<u64, i64>,
+    account: u64,
+    tell: mpsc::Sender<()>,
+    go_on: mpsc::Receiver<()>,
+) -> Result<(), ClusterAbort> {
+    client
+        .transact(async |tx| {
+            tx.update(accounts, account, |balance| *balance += 1).await?;
+            tell.send(()).unwrap();
+            let _ = go_on.recv();
+            Ok(())
+        })
+        .await
+}
+
+#[test]
+fn who_waits_is_told_when_the_cluster_goes() {
+    let builder = Cluster::builder().workers(2).wait_max(FOREVER);
+    let (cluster, accounts) = accounts_of(builder, Protocol::TwoPhaseWaitDie, by_key(ACCOUNTS));
+    let (mut older, mut younger) = (cluster.client().unwrap(), cluster.client().unwrap());
+    thread::scope(|scope| {
+        let accounts = &accounts;
+        let (tell, told) = mpsc::channel();
+        let (release, go_on) = mpsc::channel();
+        let (is_waiting, waits) = mpsc::channel();
+        let first = scope.spawn(move || {
+            block_on(older.transact(async |tx| {
+                // It begins first, and so it is the one who waits.
+                tx.need(accounts, 0).await?;
+                is_waiting.send(()).unwrap();
+                told.recv().unwrap();
+                is_waiting.send(()).unwrap();
+                tx.update(accounts, 1, |balance| *balance -= 1).await
+            }))
+        });
+        waits.recv().unwrap();
+        let second = scope.spawn(move || block_on(hold(&mut younger, accounts, 1, tell, go_on)));
+        waits.recv().unwrap();
+        drop(cluster);
+        assert_eq!(first.join().unwrap(), Err::<(), _>(ClusterAbort::Closed));
+        release.send(()).unwrap();
+        assert_eq!(second.join().unwrap(), Err(ClusterAbort::Closed));
+    });
+}
+
+/// A worker may be the one who drops the cluster: who waits leaves a waker with it, and that may own whatever it likes.
+#[test]
+fn the_cluster_may_go_by_the_hand_of_a_worker() {
+    struct Owner {
+        _cluster: Cluster,
+        /// Goes after the cluster.
+        _gone: mpsc::Sender<()>,
+    }
+    impl Wake for Owner {
+        fn wake(self: Arc<Self>) {}
+    }
+    let builder = Cluster::builder().workers(2).wait_max(FOREVER);
+    let (cluster, accounts) = accounts_of(builder, Protocol::TwoPhaseWaitDie, by_key(ACCOUNTS));
+    let (mut waiting, mut holding) = (cluster.client().unwrap(), cluster.client().unwrap());
+    let (tell, told) = mpsc::channel();
+    let (release, go_on) = mpsc::channel();
+    let (gone, is_gone) = mpsc::channel();
+    let (begun, has_begun) = mpsc::channel();
+    thread::scope(|scope| {
+        let accounts = &accounts;
+        let mut waiting = pin!(waiting.transact(async |tx| {
+            // Older than the other one, by whom it is kept waiting.
+            begun.send(()).unwrap();
+            told.recv().unwrap();
+            tx.update(accounts, 1, |balance| *balance -= 1).await?;
+            tx.need(accounts, 2).await
+        }));
+        let held = scope.spawn(move || {
+            has_begun.recv().unwrap();
+            block_on(hold(&mut holding, accounts, 1, tell, go_on))
+        });
+        let waker = Waker::from(Arc::new(Owner { _cluster: cluster, _gone: gone }));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        // The holder commits, or is told that the cluster goes, as its own worker may find the time to answer or not.
+        release.send(()).unwrap();
+        assert!(matches!(held.join().unwrap(), Ok(()) | Err(ClusterAbort::Closed)));
+        assert!(is_gone.recv().is_err());
+        assert_eq!(block_on(waiting), Err::<i64, _>(ClusterAbort::Closed));
+    });
+}
+
+/// A key that its table's server cannot name without panicking.
+#[derive(Clone)]
+struct Fragile(u64);
+
+impl std::fmt::Debug for Fragile {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("a key that panics when it is shown, as this test wants it");
+    }
+}
+
+impl Key for Fragile {
+    const FIXED_BYTES: Option<usize> = u64::FIXED_BYTES;
+
+    fn write(&self, out: &mut KeyBytes) {
+        self.0.write(out);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        u64::read(bytes).map(Fragile)
+    }
+}
+
+#[test]
+fn a_worker_that_panics_closes_the_links() {
+    let (cluster, accounts) = {
+        let cluster = Cluster::builder().workers(2).wait_max(FOREVER).build().unwrap();
+        let options = TableOptions::new().protocol(Protocol::TwoPhaseWaitDie);
+        let accounts = cluster.create_table::<Fragile, i64>("accounts", options, by_key(4)).unwrap();
+        (cluster, accounts)
+    };
+    let mut waiting = cluster.client().unwrap();
+    let mut breaking = cluster.client().unwrap();
+    // One waits for the other at one worker; a row of a wrong type has the other worker explain itself.
+    let wrong: Table<Fragile, [u8; 3]> = Table::new(accounts.id());
+    thread::scope(|scope| {
+        let accounts = &accounts;
+        let (begun, has_begun) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let waiter = scope.spawn(move || {
+            block_on(waiting.transact(async |tx| {
+                tx.get(accounts, Fragile(2)).await?;
+                begun.send(()).unwrap();
+                told.recv().unwrap();
+                tx.insert(accounts, Fragile(0), 1).await
+            }))
+        });
+        has_begun.recv().unwrap();
+        let broken = block_on(breaking.transact(async |tx| {
+            tx.insert(accounts, Fragile(0), 1).await?;
+            tell.send(()).unwrap();
+            tx.write(&wrong, Fragile(1), [1, 2, 3]).await
+        }));
+        assert_eq!(broken, Err(ClusterAbort::Closed));
+        assert_eq!(waiter.join().unwrap(), Err(ClusterAbort::Closed));
+    });
+    assert_eq!(cluster.client().err(), Some(ClientError::Closed));
+    let late: Result<_, ClusterAbort> =
+        block_on(cluster.transact(async |tx| tx.get(&accounts, Fragile(2)).await));
+    assert_eq!(late, Err(ClusterAbort::Closed));
+}
+
+#[test]
+fn an_abort_tells_at_which_server() {
+    let (cluster, accounts) =
+        accounts_of(Cluster::builder().workers(2), Protocol::TwoPhaseNoWait, by_key(ACCOUNTS));
+    let mut holder = cluster.client().unwrap();
+    let once = Policy { attempts_max: Some(1), ..Policy::default() };
+    let mut refused = cluster.client().unwrap().with_policy(once);
+    for (account, server) in [(4, ServerId::new(0)), (7, ServerId::new(1))] {
+        let before = cluster.statistics();
+        let (tell, told) = mpsc::channel();
+        let (release, go_on) = mpsc::channel();
+        let abort = thread::scope(|scope| {
+            let held = scope.spawn(|| block_on(hold(&mut holder, &accounts, account, tell, go_on)));
+            told.recv().unwrap();
+            let updated =
+                block_on(refused.transact(async |tx| tx.update(&accounts, account, |b| *b -= 1).await));
+            release.send(()).unwrap();
+            assert_eq!(held.join().unwrap(), Ok(()));
+            updated.unwrap_err()
+        });
+        let ClusterAbort::Attempts(refusal, 1) = &abort else { panic!("{abort:?}") };
+        assert_eq!((refusal.server, refusal.kind), (server, AbortKind::Conflict));
+        assert!(abort.rule().starts_with("two-phase-no-wait"), "{}", abort.rule());
+        let words = abort.to_string();
+        assert!(words.starts_with(&format!("at {server}: ")), "{words}");
+        assert!(words.contains(&format!("accounts[{account}]")), "{words}");
+        for (before, after) in before.iter().zip(cluster.statistics()) {
+            let more = u64::from(after.server == server);
+            assert_eq!(after.refusals, before.refusals + more, "{}", after.server);
+            assert_eq!(after.conflicts.total, before.conflicts.total + more, "{}", after.server);
+        }
+        assert_eq!(cluster.statistics()[server.index()].conflicts.by_rule[0].rule, abort.rule());
+    }
+}
+
+#[test]
+fn who_is_held_back_for_too_long_is_refused() {
+    let builder = Cluster::builder().workers(2).wait_max(Duration::from_millis(1));
+    let (cluster, accounts) = accounts_of(builder, Protocol::TwoPhaseWaitDie, by_key(ACCOUNTS));
+    let mut younger = cluster.client().unwrap();
+    let once = Policy { attempts_max: Some(1), ..Policy::default() };
+    let mut older = cluster.client().unwrap().with_policy(once);
+    let (tell, told) = mpsc::channel();
+    let (release, go_on) = mpsc::channel();
+    let (begun, has_begun) = mpsc::channel();
+    thread::scope(|scope| {
+        let accounts = &accounts;
+        let waiter = scope.spawn(move || {
+            block_on(older.transact(async |tx| {
+                tx.need(accounts, 0).await?;
+                begun.send(()).unwrap();
+                told.recv().unwrap();
+                tx.update(accounts, 1, |balance| *balance -= 1).await
+            }))
+        });
+        has_begun.recv().unwrap();
+        let held = scope.spawn(move || block_on(hold(&mut younger, accounts, 1, tell, go_on)));
+        // It ends by nothing but its worker's clock.
+        let abort = waiter.join().unwrap().unwrap_err();
+        assert_eq!(abort.rule(), "cluster: wait");
+        release.send(()).unwrap();
+        assert_eq!(held.join().unwrap(), Ok(()));
+    });
+    assert_eq!(cluster.statistics()[1].refusals, 1);
+}
+
+/// Dropped at any of its awaits, with its client or without, a transaction leaves nothing locked.
+#[test]
+fn what_a_dropped_client_has_left_is_rolled_back() {
+    for protocol in [Protocol::Sundial, Protocol::TwoPhaseWaitDie, Protocol::Occ] {
+        // Nobody is refused for having waited, and the younger tries again.
+        let builder = Cluster::builder().workers(2).wait_max(FOREVER);
+        let (cluster, accounts) = accounts_of(builder, protocol, by_key(ACCOUNTS));
+        let mut last = cluster.client().unwrap();
+        for polls in 1..12 {
+            for keeps_client in [false, true] {
+                let mut dropped = cluster.client().unwrap();
+                {
+                    let mut future = pin!(transfer(&mut dropped, &accounts, 2, 3, 1));
+                    for _ in 0..polls {
+                        if poll_once(future.as_mut()).is_ready() {
+                            break;
+                        }
+                        // Whatever is on its way arrives.
+                        thread::yield_now();
+                    }
+                }
+                if keeps_client {
+                    let moved = block_on(transfer(&mut dropped, &accounts, 3, 2, 1));
+                    assert_eq!(moved, Ok(()), "{protocol} after {polls} polls");
+                } else {
+                    drop(dropped);
+                }
+                let moved = block_on(transfer(&mut last, &accounts, 2, 3, 1));
+                assert_eq!(moved, Ok(()), "{protocol} after {polls} polls");
+                assert_eq!(block_on(total(&mut last, &accounts)), Ok(ACCOUNTS as i64 * EACH));
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_clients_that_are_gone_are_given_again() {
+    let (cluster, accounts) = accounts_of(Cluster::builder(), Protocol::Sundial, hash());
+    let mut earlier = None;
+    for _ in 0..100 {
+        let mut client = cluster.client().unwrap();
+        assert!(earlier.is_none_or(|earlier| earlier == client.id()));
+        earlier = Some(client.id());
+        // Its first attempt has the number of the first attempt of who had this name before.
+        assert_eq!(block_on(transfer(&mut client, &accounts, 0, 1, 1)), Ok(()));
+    }
+    let mut client = cluster.client().unwrap();
+    let moved = block_on(client.transact(async |tx| tx.need(&accounts, 1).await));
+    assert_eq!(moved, Ok::<i64, ClusterAbort>(EACH + 100));
+}
+
+#[test]
+fn there_are_only_so_many_names() {
+    let cluster = Cluster::builder().build().unwrap();
+    let mut clients: Vec<_> = (0..1 << 16).map(|_| cluster.client().unwrap()).collect();
+    assert_eq!(cluster.client().err(), Some(ClientError::TooManyClients));
+    let none: Result<(), ClusterAbort> = block_on(cluster.transact(async |_| Ok(())));
+    let Err(ClusterAbort::Refused(refusal)) = none else { panic!("{none:?}") };
+    assert_eq!(refusal.kind, AbortKind::TooManySessions);
+    clients.pop();
+    assert!(cluster.client().is_ok());
+}
+
+#[test]
+fn tables_that_cannot_be_made() {
+    let cluster = Cluster::builder().workers(2).build().unwrap();
+    let make = |name: &str, protocol: Protocol, spread: Partitioning| {
+        cluster.create_table::<u64, i64>(name, TableOptions::new().protocol(protocol), spread)
+    };
+    let fixed = make("a", Protocol::Fixed, hash()).unwrap_err();
+    assert_eq!(fixed, CreateTableError::Protocol("a".into(), Protocol::Fixed));
+    assert_eq!(
+        fixed.to_string(),
+        "table \"a\": transactions under fixed cannot span servers; choose another protocol for it"
+    );
+    let backwards = Partitioning::Ranges(vec![vec![2], vec![1]]);
+    let refused = make("a", Protocol::Sundial, backwards).unwrap_err();
+    assert_eq!(refused, CreateTableError::Partitioning("a".into(), InvalidPartitioning::NotAscending(1)));
+    // Nothing of these is left.
+    assert!(make("a", Protocol::Sundial, hash()).is_ok());
+    let twice = make("a", Protocol::Sundial, hash()).unwrap_err();
+    assert_eq!(twice, CreateTableError::Schema(SchemaError::Exists("a".into())));
+
+    let client = cluster.client().unwrap();
+    assert_eq!(cluster.order(), Some(Order::Logical));
+    let late = make("b", Protocol::Sundial, hash()).unwrap_err();
+    assert_eq!(late, CreateTableError::HasClients("b".into(), 1));
+    drop(client);
+    // (Those of transactions without a client do not count.)
+    let none: Result<(), ClusterAbort> = block_on(cluster.transact(async |_| Ok(())));
+    assert_eq!(none, Ok(()));
+    assert!(make("b", Protocol::Sundial, hash()).is_ok());
+    let other = make("c", Protocol::Occ, hash()).unwrap_err();
+    assert!(matches!(other, CreateTableError::Schema(SchemaError::WrongOrder(..))), "{other}");
+}
+
+#[test]
+fn clusters_that_cannot_be_built() {
+    assert!(matches!(Cluster::builder().workers(0).build(), Err(BuildClusterError::NoWorkers)));
+    assert!(matches!(Cluster::builder().branches_max(0).build(), Err(BuildClusterError::Database(_))));
+    let built = Cluster::builder().order(Order::Snapshot).build();
+    assert!(matches!(built, Err(BuildClusterError::Order(Order::Snapshot))));
+}
+
+/// Under whatever order its tables ask for, or the builder.
+#[test]
+fn the_order_follows_from_the_tables() {
+    let order_of = |builder: Builder, protocols: &[Protocol]| {
+        let cluster = builder.workers(2).build().unwrap();
+        for protocol in protocols {
+            let options = TableOptions::new().protocol(*protocol).index(IndexKind::Hash);
+            cluster.create_table::<u64, i64>(protocol.name(), options, hash()).unwrap();
+        }
+        cluster.client().unwrap();
+        cluster.order()
+    };
+    let logical = [Protocol::TicToc, Protocol::Sundial];
+    assert_eq!(order_of(Cluster::builder(), &logical), Some(Order::Logical));
+    assert_eq!(order_of(Cluster::builder(), &[Protocol::Sundial, Protocol::Occ]), Some(Order::Momentary));
+    assert_eq!(order_of(Cluster::builder().order(Order::Momentary), &logical), Some(Order::Momentary));
+}
+
+/// A transaction of the user's own executor that waits for nothing of the cluster's goes on, too.
+#[test]
+fn a_transaction_may_await_anything() {
+    let (cluster, accounts) = accounts_of(Cluster::builder().workers(2), Protocol::Sundial, hash());
+    let mut client = cluster.client().unwrap();
+    let mut has_yielded = false;
+    let read: Result<i64, ClusterAbort> = block_on(client.transact(async |tx| {
+        let one = tx.need(&accounts, 1).await?;
+        poll_fn(|context| {
+            context.waker().wake_by_ref();
+            if std::mem::replace(&mut has_yielded, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        Ok(one + tx.need(&accounts, 2).await?)
+    }));
+    assert_eq!(read, Ok(2 * EACH));
+}
