@@ -264,8 +264,9 @@ impl Coordinator {
             batch.push(operation);
         }
         running.phase = Phase::Operating { places, outcomes: BTreeMap::new() };
+        let floor = running.earliest(self.floor);
         for (server, batch) in batches {
-            running.ask(now_ns, self.floor, server, Ask::Work(batch, Step::Execute), out);
+            running.ask(now_ns, floor, server, Ask::Work(batch, Step::Execute), out);
         }
     }
 

@@ -87,6 +87,7 @@ pub struct Participant {
     ended: Vec<TxnId>,
     wait_max_ns: u64,
     keeps_answers: bool,
+    reads_prepared: bool,
     now_ns: u64,
     /// How many requests have been carried out.
     turns: u64,
@@ -111,6 +112,7 @@ impl Participant {
             ended: Vec::new(),
             wait_max_ns: WAIT_MAX_DEFAULT_NS,
             keeps_answers: true,
+            reads_prepared: false,
             now_ns: 0,
             turns: 0,
             refusals: BTreeMap::new(),
@@ -132,6 +134,11 @@ impl Participant {
     /// The same; tables that are seldom written have leases as a whole, if its database is in logical order.
     pub fn with_table_leases(self, table_leases: Option<TableLeases>) -> Self {
         Participant { table_leases, ..self }
+    }
+
+    /// The same; under `sundial`, whether what is prepared is [read in any case](Branch::read_prepared).
+    pub fn with_prepared_read(self, reads_prepared: bool) -> Self {
+        Participant { reads_prepared, ..self }
     }
 
     /// How often a rule of the cluster, not of a protocol, has refused something, by the rule. What protocols have refused, the database
@@ -238,12 +245,17 @@ impl Participant {
                 };
                 match branch {
                     Ok(Some(mut branch)) => {
+                        branch.read_prepared(self.reads_prepared);
                         self.attempts.insert(branch.begin(age, floor), attempt);
                         if let Some(seat) = self.seats.get_mut(&attempt) {
                             seat.branch = Some(branch);
                         }
                     }
-                    Ok(None) => {}
+                    Ok(None) => {
+                        if let Some(Seat { branch: Some(branch), .. }) = self.seats.get_mut(&attempt) {
+                            branch.raise_floor(floor);
+                        }
+                    }
                     Err(refusal) => {
                         self.refuse(attempt, refusal, out);
                         return self.go_on(out);

@@ -40,6 +40,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 /// The host of a database whose transactions are branches. It has no clock of its own, and nobody waits on it.
+///
+/// One thread at a time may use the branches of such a database, as a server does that answers one message after another: what is
+/// prepared may be read by others until it is installed, and an install is taken to be one step.
 #[derive(Debug)]
 pub struct BranchHost {
     now_ns: AtomicU64,
@@ -301,6 +304,12 @@ impl<H: Host> Branch<H> {
         Ok(Branch { context: database.session()?.into_context(), sealed: None })
     }
 
+    /// Has its transactions read what is prepared in any case, as the paper's do [Sundial §3.3.1]; unless told so, they wait for what is about to
+    /// replace it if its lease is over before they can commit.
+    pub fn read_prepared(&mut self, in_any_case: bool) {
+        self.context.reads_prepared = in_any_case;
+    }
+
     /// Whether transactions on tables of this protocol can have branches.
     pub const fn supports(protocol: Protocol) -> bool {
         // Where there are ages, the older either waits or makes the younger abort.
@@ -317,6 +326,11 @@ impl<H: Host> Branch<H> {
         let begun = self.context.begin();
         debug_assert!(begun, "there is no deadline");
         self.context.txn
+    }
+
+    /// The transaction commits no earlier, as has turned out elsewhere.
+    pub fn raise_floor(&mut self, floor: Timestamp) {
+        self.context.floor = self.context.floor.max(floor);
     }
 
     /// Whether a transaction's branch is here.
@@ -602,9 +616,28 @@ impl<H: Host> Branch<H> {
             return Err(Abort::plain(AbortKind::Continued));
         }
         match self.context.validate(at) {
-            Ok(()) => Ok(Vote::Yes),
+            Ok(()) => {
+                self.lend_until(at);
+                Ok(Vote::Yes)
+            }
             Err(abort) if abort.kind() == AbortKind::Held => Err(abort),
             Err(abort) => Err(self.end_by(abort)),
+        }
+    }
+
+    /// What will be replaced holds until just before the commit time, which will be this one or a later one. So whoever reads it meanwhile, and
+    /// commits before, is in nobody's way.
+    fn lend_until(&mut self, at: Timestamp) {
+        if self.context.order != Some(Order::Logical) {
+            return;
+        }
+        for entry in self.context.writes.entries().iter().filter(|entry| entry.hold().prev.is_some()) {
+            let t = entry.table.get();
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            with_protocol!(t.protocol, P => if P::HAS_LEASES {
+                P::keep(cell, Timestamp::new(at.ticks().saturating_sub(1)));
+            });
         }
     }
 

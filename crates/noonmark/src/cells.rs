@@ -11,7 +11,7 @@
 
 use crate::abort::Abort;
 use crate::abort::AbortKind;
-use crate::context::{Asker, Context, Stop, ask};
+use crate::context::{Asker, Context, Refusal, Stop, ask};
 use crate::group::{GROUPS_MAX, Groups, Size, words_of};
 use crate::kept::{Kept, copy_groups};
 use crate::protocol::{Conflict, CopyValue, Place, Rules, What, with_protocol};
@@ -254,6 +254,15 @@ impl<H: Host> Context<H> {
             self.explain(refusal, place, groups.bits())
         ));
         let seen = if P::HAS_LEASES { self.extend_lease::<P>(place, view, seen) } else { seen };
+        if H::DEFERS
+            && P::HAS_LEASES
+            && !self.reads_prepared
+            && seen.until < self.earliest()
+            && let Some(conflict) = P::is_about_to_go(self.asker().me(place), view)
+        {
+            // Its lease is too short for this transaction, and nobody can extend it: better to wait for what comes after it.
+            return Err(self.explain(Refusal { conflict, kind: AbortKind::Held }, place, groups.bits()));
+        }
         self.note_read(place, groups, seen);
         if P::LOCKS_READS && t.is_whole(cell_at) {
             // SAFETY: pinned since the record was found, whose table splits.

@@ -94,8 +94,10 @@ pub(crate) struct Context<H: Host> {
     pub created: Vec<(TableRef, RecordPtr)>,
     /// The latest version read.
     pub read_bound: Timestamp,
-    /// The session's last commit time: the next is not before it.
+    /// The session's last commit time, or what has turned out elsewhere: the next is not before it.
     pub floor: Timestamp,
+    /// Where the host defers: whether what is prepared is read in any case, though its lease be over before the transaction can commit.
+    pub reads_prepared: bool,
     /// Buffers for rows that are too large for the stack.
     pub rows: Vec<Vec<u64>>,
     /// What it has got hold of in an operation that was [deferred](Host::DEFERS), and will be asked for again.
@@ -142,6 +144,7 @@ impl<H: Host> Context<H> {
             created: Vec::new(),
             read_bound: Timestamp::ZERO,
             floor: Timestamp::ZERO,
+            reads_prepared: false,
             rows: Vec::new(),
             kept_hold: None,
             value: Vec::new(),
@@ -391,6 +394,11 @@ impl<H: Host> Context<H> {
         }
     }
 
+    /// The transaction commits no earlier, for all that is known here while it executes.
+    pub(crate) fn earliest(&self) -> Timestamp {
+        self.floor.max(self.read_bound)
+    }
+
     /// Extends the lease of what was just read up to the earliest time at which the transaction may still commit, if the
     /// table is one that does so.
     #[inline(always)]
@@ -399,7 +407,7 @@ impl<H: Host> Context<H> {
         if self.order != Some(Order::Logical) {
             return seen;
         }
-        let earliest = self.floor.max(self.read_bound).max(seen.word.time());
+        let earliest = self.earliest().max(seen.word.time());
         P::extend(self.asker().me(place), cell, seen, Timestamp::new(earliest.ticks() + u64::from(by)))
     }
 

@@ -116,6 +116,7 @@ impl ClusterCase {
             leases,
             is_strict: false,
             cache: None,
+            reads_prepared: false,
             table_leases: None,
             branches_max: 64,
             wait_max_ns: 1_000_000 + pick(20_000_000),
@@ -142,6 +143,7 @@ impl ClusterCase {
             case.cluster.branches_max = 2 + pick(3) as usize;
         }
         case.cluster.is_strict = pick(4) == 0;
+        case.cluster.reads_prepared = pick(4) == 0;
         if pick(2) == 0 {
             let reuse = [ReusePolicy::Always, ReusePolicy::Never, ReusePolicy::default()][pick(3) as usize];
             let bytes_max = [1_000, 4_000, 1 << 20][pick(3) as usize];

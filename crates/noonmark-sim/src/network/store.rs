@@ -41,6 +41,8 @@ pub struct ClusterSpec {
     pub is_strict: bool,
     /// The copies that each server keeps of rows of others, if it does.
     pub cache: Option<CacheOptions>,
+    /// Whether what is prepared is read in any case, under `sundial`.
+    pub reads_prepared: bool,
     /// How whole tables have leases, if they do.
     pub table_leases: Option<TableLeases>,
     /// How many branches a server has room for.
@@ -70,6 +72,7 @@ impl ClusterSpec {
             leases: Leases::default(),
             is_strict: false,
             cache: None,
+            reads_prepared: false,
             table_leases: None,
             branches_max: 256,
             wait_max_ns: noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS,
@@ -138,7 +141,7 @@ impl ClusterStore {
             let database = build(builder).build().map_err(|error| session(error.to_string()))?;
             let participant = Participant::new(ServerId::new(number), database);
             let participant = participant.with_wait_max(spec.wait_max_ns).planted(spec.planted);
-            Ok(participant.with_table_leases(spec.table_leases))
+            Ok(participant.with_table_leases(spec.table_leases).with_prepared_read(spec.reads_prepared))
         });
         let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;
         let network = Network::new(cores.clone(), servers, spec.conditions.clone(), seed);

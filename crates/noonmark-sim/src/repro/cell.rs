@@ -215,6 +215,7 @@ fn on_servers(
     let cluster = ClusterSpec {
         leases: spanning.leases,
         cache: reuse.filter(|_| spanning.cache_permille > 0).map(cache),
+        reads_prepared: spanning.reads_prepared,
         table_leases: spanning.leases_tables.then(TableLeases::default),
         policy: ClusterPolicy {
             attempts_max: None,

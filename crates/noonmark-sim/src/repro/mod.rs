@@ -299,6 +299,8 @@ pub struct Spanning {
     pub cache_permille: u16,
     /// And whether whole tables have leases.
     pub leases_tables: bool,
+    /// Whether what is prepared is read in any case, under `sundial`.
+    pub reads_prepared: bool,
 }
 
 impl Spanning {
@@ -319,6 +321,7 @@ impl Spanning {
             writes_skew,
             cache_permille,
             leases_tables,
+            reads_prepared,
         } = *self;
         let share = |permille: u16| format!("{} %", f64::from(permille) / 10.0);
         let skew = |skew: u16| format!("{}", f64::from(skew) / 100.0);
@@ -372,6 +375,14 @@ impl Spanning {
             (Axis::SKEW, skew(reads_skew)),
             ("exponent of writes", skew(writes_skew)),
             (Axis::CACHE, share(cache_permille)),
+            (
+                "rows whose writer has prepared",
+                either(
+                    reads_prepared,
+                    "are read in any case",
+                    "are read by those who can commit within their lease; others wait",
+                ),
+            ),
             (
                 "whole tables",
                 either(leases_tables, "have leases where they are seldom written", "have no leases"),

@@ -372,6 +372,12 @@ pub(crate) trait Rules {
         seen
     }
 
+    /// Where hosts defer, of a version that was just read: who has sealed it, and will replace it once its lease is over.
+    fn is_about_to_go(me: Me<'_, impl Host>, cell: Cell<'_>) -> Option<Conflict> {
+        let _ = (me, cell);
+        None
+    }
+
     /// Reads what the transaction will write. May lock: then `hold` says so.
     #[inline(always)]
     fn update(

@@ -33,8 +33,9 @@
 //! the renewal atomic.
 //!
 //! At a server of a cluster a transaction is sealed while messages go round. There the version is not locked: it can be read, for as long
-//! as its lease lasts, which is not extended any more ([`seal_readably`]). So case (c) is what is prepared, and nobody waits for it who
-//! commits before.
+//! as its lease lasts, which readers extend no more ([`seal_readably`]). The one who has sealed it does once, when he votes: to just before the
+//! time that he has agreed to, as he will commit no earlier. So case (c) is what is prepared, and nobody is in the way who commits
+//! before it.
 //!
 //! With the intent held the version cannot change, so a read-modify-write reads after taking it and cannot
 //! lose its update; nor is its read in need of a lease, since it writes the row at the commit time itself.
@@ -258,6 +259,11 @@ impl Rules for Sundial {
         extend_lease(me, cell, seen, at)
     }
 
+    fn is_about_to_go(me: Me<'_, impl Host>, cell: Cell<'_>) -> Option<Conflict> {
+        let by = || Conflict::locked("sundial: read", VersionWord::from_atomic(intent(cell)).load());
+        is_sealed(me, cell).then(by)
+    }
+
     fn update(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
@@ -298,7 +304,11 @@ impl Rules for Sundial {
         if seals_readably(me) && own.is_none() && at > seen.until && is_sealed(me, cell) {
             let by = Conflict::locked("sundial: renew", VersionWord::from_atomic(intent(cell)).load());
             if cell.word.load() == seen.word && !me.planted.is(Bug::RenewSealed) {
-                return not_renewed(me, cell, seen, at, by);
+                // (It may hold for longer by now: until just before it will be replaced.)
+                return match lease_end(cell, seen.word) >= at {
+                    true => Step::Ready(()),
+                    false => not_renewed(me, cell, seen, at, by),
+                };
             }
         }
         match renew_lease("sundial: renew", me, cell, seen, own, at) {
