@@ -69,10 +69,12 @@
 //!
 //! What it does not do: outlive its process, log, replicate, move rows to other workers, have secondary indexes or commit-time updates.
 
+use crate::cache::{Cache, CacheCounts, CacheOptions};
 use crate::client::{Client, ClusterAbort, Policy, Table, Transaction};
 use crate::message::Refusal;
 use crate::participant::WAIT_MAX_DEFAULT_NS;
 use crate::partition::{InvalidPartitioning, PartitionMap, Partitioning, ServerId};
+use crate::table_lease::TableLeases;
 use crate::workers::{NoLink, WorkerLink, Workers};
 use noonmark::branch::{Branch, BranchHost, UntypedTable};
 use noonmark::{
@@ -91,6 +93,8 @@ pub struct Builder {
     order: Option<Order>,
     wait_max: Duration,
     policy: Policy,
+    cache: Option<CacheOptions>,
+    table_leases: Option<TableLeases>,
 }
 
 /// Why a cluster could not be built.
@@ -168,6 +172,8 @@ impl Default for Builder {
             order: None,
             wait_max: Duration::from_nanos(WAIT_MAX_DEFAULT_NS),
             policy: Policy::default(),
+            cache: None,
+            table_leases: None,
         }
     }
 }
@@ -207,6 +213,20 @@ impl Builder {
         self
     }
 
+    /// Clients keep copies of rows, those that are at home with one worker together: see [`cache`](crate::cache). None unless told
+    /// otherwise.
+    pub fn cache(mut self, options: CacheOptions) -> Self {
+        self.cache = Some(options);
+        self
+    }
+
+    /// Tables that are seldom written have leases as a whole, so that copies of their rows need looking at less often; see
+    /// [`table_lease`](crate::table_lease). None unless told otherwise, and none where order is not logical.
+    pub fn table_leases(mut self, options: TableLeases) -> Self {
+        self.table_leases = Some(options);
+        self
+    }
+
     /// Builds it: its workers run from here on.
     ///
     /// # Errors
@@ -227,11 +247,16 @@ impl Builder {
         };
         let databases = (0..u64::from(self.workers)).map(database).collect::<Result<Vec<_>, _>>()?;
         let wait_max_ns = u64::try_from(self.wait_max.as_nanos()).unwrap_or(u64::MAX);
-        let workers = Workers::start(&databases, wait_max_ns)?;
+        let workers = Workers::start(&databases, |participant| {
+            participant.with_wait_max(wait_max_ns).with_table_leases(self.table_leases)
+        })?;
+        let cache = |_| Some(Arc::new(Cache::new(self.cache?)));
+        let caches = (0..self.workers).filter_map(cache).collect();
         let map = Arc::new(PartitionMap::new(self.workers));
         let (policy, floor) = (self.policy, AtomicU64::new(0));
         let made = Mutex::new(Made { map, is_settled: false });
-        Ok(Cluster(Arc::new(Shared { workers, databases, made, idle: Mutex::default(), floor, policy })))
+        let idle = Mutex::default();
+        Ok(Cluster(Arc::new(Shared { workers, databases, caches, made, idle, floor, policy })))
     }
 }
 
@@ -245,6 +270,8 @@ struct Made {
 struct Shared {
     workers: Workers,
     databases: Vec<Database<BranchHost>>,
+    /// Of the clients at home with each worker, if they have any.
+    caches: Vec<Arc<Cache>>,
     /// **Invariant**: no table is made and no client begins but under this lock.
     made: Mutex<Made>,
     /// Clients of [`Cluster::transact`] that have nothing to do.
@@ -348,7 +375,12 @@ impl Cluster {
             NoLink::Closed => ClientError::Closed,
             NoLink::TooMany => ClientError::TooManyClients,
         })?;
+        let cache = self.0.caches.get(link.client().server.index()).cloned();
         let client = Client::new(link.client(), made.map.clone(), link);
+        let client = match cache {
+            Some(cache) => client.with_cache(cache),
+            None => client,
+        };
         // Nothing is lost on its way, so nothing is sent again.
         Ok(client.with_resend_after(u64::MAX).with_policy(self.0.policy.clone()))
     }
@@ -385,6 +417,11 @@ impl Cluster {
         // If this future is dropped before, the client is, too, and what it has begun is rolled back.
         self.idle().push(client);
         done
+    }
+
+    /// What the caches have counted, all together.
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.0.caches.iter().fold(CacheCounts::default(), |sum, cache| sum + cache.counts())
     }
 
     /// What has happened at each server, in their order.

@@ -39,9 +39,9 @@ struct Seat {
     /// None once it has ended. (Seats move about in their map, and a branch is large.)
     branch: Option<Box<Branch<BranchHost>>>,
     /// Only its coordinator ends it.
-    ///
-    /// **Invariant**: if so, each table that it has written knows.
     is_prepared: bool,
+    /// Tables that know that it is sealed, and has written them.
+    barred: BTreeSet<TableId>,
     /// Tables that it has written.
     written: BTreeSet<TableId>,
     /// Tables of which somebody keeps what it has read.
@@ -335,6 +335,7 @@ impl Participant {
         let seat = self.seats.entry(attempt).or_insert(Seat {
             branch: None,
             is_prepared: false,
+            barred: BTreeSet::new(),
             written: BTreeSet::new(),
             kept: BTreeSet::new(),
             number: 0,
@@ -375,10 +376,9 @@ impl Participant {
     /// Takes an attempt's branch away, and takes back what it has done.
     fn end(&mut self, attempt: AttemptId) {
         let Some(seat) = self.seats.get_mut(&attempt) else { return };
-        if std::mem::replace(&mut seat.is_prepared, false) {
-            for table in &seat.written {
-                self.tables[table.index()].1.unprepare();
-            }
+        seat.is_prepared = false;
+        for table in std::mem::take(&mut seat.barred) {
+            self.tables[table.index()].1.unbar();
         }
         seat.held = None;
         let Some(mut branch) = seat.branch.take() else { return };
@@ -428,12 +428,13 @@ impl Participant {
         }
     }
 
-    /// The attempt cannot be undone by anybody but its coordinator.
-    fn prepared(&mut self, attempt: AttemptId) {
+    /// The attempt is sealed: until it ends, no lease of a table that it has written is extended. (It may have no time yet. But if leases were
+    /// extended until it has, readers could put it off for ever.)
+    fn bar_leases(&mut self, attempt: AttemptId) {
         let Some(seat) = self.seats.get_mut(&attempt) else { return };
-        if !std::mem::replace(&mut seat.is_prepared, true) {
-            for table in &seat.written {
-                self.tables[table.index()].1.prepare();
+        for table in &seat.written {
+            if seat.barred.insert(*table) {
+                self.tables[table.index()].1.bar();
             }
         }
     }
@@ -543,12 +544,14 @@ impl Participant {
                         self.extend_tables(attempt, at);
                     }
                     (StepOutcome::Yes, Step::Prepare { at }) => {
+                        self.bar_leases(attempt);
                         // (Who has only read, and locked nothing, needs not be told how it ended.)
-                        if !ends_at_vote && (standing.has_writes || standing.keeps_reads) {
-                            self.prepared(attempt);
+                        if let Some(seat) = self.seats.get_mut(&attempt) {
+                            seat.is_prepared = !ends_at_vote && (standing.has_writes || standing.keeps_reads);
                         }
                         self.extend_tables(attempt, at);
                     }
+                    (StepOutcome::Sealed(_) | StepOutcome::Later(_), _) => self.bar_leases(attempt),
                     _ => {}
                 }
                 if ends_at_vote || matches!(came, StepOutcome::Committed(_)) {

@@ -30,8 +30,8 @@ pub enum Bug {
     CopyUsedPastItsLease,
     /// A row that was read out of a copy is written without a look whether that is current.
     CopyOverwritten,
-    /// The lease of a whole table is extended while somebody is prepared who writes it.
-    TableExtendedWhilePrepared,
+    /// The lease of a whole table is extended while somebody is sealed who writes it.
+    TableExtendedWhileSealed,
     /// The lease of a whole table is taken to hold for copies from before it was last written, too.
     TableLeaseOfOldCopies,
 }
@@ -51,7 +51,7 @@ impl Bug {
         Bug::BorderNotCrossed,
         Bug::CopyUsedPastItsLease,
         Bug::CopyOverwritten,
-        Bug::TableExtendedWhilePrepared,
+        Bug::TableExtendedWhileSealed,
         Bug::TableLeaseOfOldCopies,
     ];
 }

@@ -5,8 +5,9 @@
 //!
 //! - *Nobody writes before its end.* A transaction that has written rows of the table commits after the lease as it is when
 //!   the transaction is prepared.
-//! - *It is not extended while somebody is prepared who writes the table*: at what time he will commit is settled, and nobody asks him
-//!   again. (The paper has this of single rows, whose locks are looked at; here it must be said of the table.)
+//! - *It is not extended while somebody is sealed who writes the table*: once he has voted, the time at which he will commit is settled, and
+//!   nobody asks him again; before, he would have to find another one, and readers could put him off for ever. (The paper has this of single
+//!   rows, whose locks are looked at; here it must be said of the table.)
 //! - *It holds for copies that were made since the table was last written*: so it goes with the number of writers installed so far.
 //!   An extension says nothing of a copy from before one of them, which may be of what he has replaced.
 
@@ -33,8 +34,8 @@ impl Default for TableLeases {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableState {
     lease: TableLease,
-    /// Transactions that are prepared, and write it.
-    prepared: u32,
+    /// Transactions that are sealed, and write it.
+    sealed: u32,
     /// Reads since it was last written.
     reads: u32,
     /// How far beyond what was asked for it was last extended.
@@ -43,12 +44,7 @@ pub(crate) struct TableState {
 
 impl TableState {
     pub(crate) fn new() -> Self {
-        TableState {
-            lease: TableLease { writes: 0, until: Timestamp::ZERO },
-            prepared: 0,
-            reads: 0,
-            beyond: 0,
-        }
+        TableState { lease: TableLease { writes: 0, until: Timestamp::ZERO }, sealed: 0, reads: 0, beyond: 0 }
     }
 
     pub(crate) fn lease(&self) -> TableLease {
@@ -65,14 +61,14 @@ impl TableState {
         self.reads = self.reads.saturating_add(1);
     }
 
-    /// A transaction that writes it is prepared.
-    pub(crate) fn prepare(&mut self) {
-        self.prepared += 1;
+    /// A transaction that writes it is sealed.
+    pub(crate) fn bar(&mut self) {
+        self.sealed += 1;
     }
 
-    /// A transaction that writes it is not prepared any more.
-    pub(crate) fn unprepare(&mut self) {
-        self.prepared = self.prepared.saturating_sub(1);
+    /// A transaction that writes it, and was sealed, has ended.
+    pub(crate) fn unbar(&mut self) {
+        self.sealed = self.sealed.saturating_sub(1);
     }
 
     /// A transaction that writes it is installed.
@@ -88,7 +84,7 @@ impl TableState {
 
     /// Somebody needs it to hold until then.
     pub(crate) fn extend(&mut self, options: TableLeases, at: Timestamp, planted: Planted) {
-        let is_written = self.prepared > 0 && !planted.is(Bug::TableExtendedWhilePrepared);
+        let is_written = self.sealed > 0 && !planted.is(Bug::TableExtendedWhileSealed);
         if is_written || !self.is_seldom_written(options) || self.lease.until >= at {
             return;
         }
@@ -123,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_stays_while_a_writer_is_prepared() {
+    fn a_lease_stays_while_a_writer_is_sealed() {
         let mut state = TableState::new();
         state.read();
-        state.prepare();
+        state.bar();
         state.extend(AT_ONCE, Timestamp::new(10), Planted::default());
         assert_eq!(state.lease().until, Timestamp::ZERO);
-        state.unprepare();
+        state.unbar();
         state.extend(AT_ONCE, Timestamp::new(10), Planted::default());
         assert_eq!(state.lease().until, Timestamp::new(10));
     }

@@ -342,8 +342,11 @@ pub(crate) enum NoLink {
 }
 
 impl Workers {
-    /// A thread for each of these databases, which are the servers' in their order.
-    pub(crate) fn start(databases: &[Database<BranchHost>], wait_max_ns: u64) -> std::io::Result<Self> {
+    /// A thread for each of these databases, which are the servers' in their order, with a participant that is set up like this.
+    pub(crate) fn start(
+        databases: &[Database<BranchHost>],
+        set_up: impl Fn(Participant) -> Participant,
+    ) -> std::io::Result<Self> {
         let (queues, receivers): (Vec<_>, Vec<_>) = databases.iter().map(|_| channel()).unzip();
         let counts: Vec<Arc<Counts>> = databases.iter().map(|_| Arc::default()).collect();
         let (host, clients) = (Threads::default(), Mutex::default());
@@ -353,7 +356,7 @@ impl Workers {
         for ((number, database), queue) in (0..).zip(databases).zip(receivers) {
             let participant = Participant::new(ServerId::new(number), database.clone());
             let mut worker = Worker {
-                participant: participant.with_wait_max(wait_max_ns).without_doubled_requests(),
+                participant: set_up(participant).without_doubled_requests(),
                 queue,
                 hub: hub.clone(),
                 counts: hub.counts[usize::from(number)].clone(),

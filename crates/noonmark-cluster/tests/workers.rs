@@ -2,10 +2,12 @@
 //! something goes wrong. No test knows how long anything takes, and each ends by itself.
 
 use noonmark::{AbortKind, IndexKind, Key, KeyBytes, Order, Protocol, SchemaError, TableOptions};
+use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
 use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table};
 use noonmark_cluster::cluster::{BuildClusterError, Builder, ClientError, Cluster, CreateTableError};
 use noonmark_cluster::executor::{block_on, block_on_all};
 use noonmark_cluster::partition::{InvalidPartitioning, Partitioning, ServerId};
+use noonmark_cluster::table_lease::TableLeases;
 use noonmark_cluster::workers::WorkerLink;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -654,4 +656,36 @@ fn a_transaction_may_await_anything() {
         Ok(one + tx.need(&accounts, 2).await?)
     }));
     assert_eq!(read, Ok(2 * EACH));
+}
+
+/// Copies are read by several threads at a time, and money that goes round while they are is conserved for whoever adds it up.
+#[test]
+fn what_is_read_out_of_copies_adds_up() {
+    for reuse in [ReusePolicy::Always, ReusePolicy::Never, ReusePolicy::default()] {
+        for order in [Order::Logical, Order::Momentary] {
+            let cache = CacheOptions { bytes_max: 1 << 14, banks: 2, reuse };
+            let builder = Cluster::builder().workers(2).order(order).cache(cache);
+            let builder = builder.table_leases(TableLeases { reads_min: 4, beyond_max: 8 });
+            let (cluster, accounts) = accounts_of(builder, Protocol::Sundial, by_key(ACCOUNTS));
+            thread::scope(|scope| {
+                for thread in 0..4 {
+                    let (mut client, accounts) = (cluster.client().unwrap(), &accounts);
+                    scope.spawn(move || {
+                        for round in 0..100 {
+                            if thread % 2 == 0 {
+                                let (from, to) =
+                                    ((thread + round) % ACCOUNTS, (thread + 3 * round + 1) % ACCOUNTS);
+                                block_on(transfer(&mut client, accounts, from, to, 1)).unwrap();
+                            } else {
+                                let sum = block_on(total(&mut client, accounts)).unwrap();
+                                assert_eq!(sum, ACCOUNTS as i64 * EACH, "{reuse:?}, {order:?}");
+                            }
+                        }
+                    });
+                }
+            });
+            let counts = cluster.cache_counts();
+            assert!(counts.reused + counts.requested > 0, "{reuse:?}, {order:?}: {counts:?}");
+        }
+    }
 }

@@ -47,7 +47,7 @@ fn planted_bugs_are_found() {
         (Bug::BorderNotCrossed, &all[..], 400),
         (Bug::CopyUsedPastItsLease, &leased[..], 2000),
         (Bug::CopyOverwritten, &leased[..], 2000),
-        (Bug::TableExtendedWhilePrepared, &leased[..], 4000),
+        (Bug::TableExtendedWhileSealed, &leased[..], 4000),
         (Bug::TableLeaseOfOldCopies, &leased[..], 4000),
     ] {
         let found = first_broken(seeds, protocols, |mut case| {
