@@ -106,9 +106,9 @@ pub(super) fn extend_own_lease(cell: Cell<'_>, at: Timestamp) {
 
 /// Reads `wts`, `rts` and value, as a consistent triple.
 #[inline(always)]
-pub(super) fn read_lease(
+pub(super) fn read_lease<H: Host>(
     rule: &'static str,
-    me: Me<'_, impl Host>,
+    me: Me<'_, H>,
     cell: Cell<'_>,
     copy: &mut impl CopyValue,
 ) -> Step<Seen, Conflict> {
@@ -117,7 +117,9 @@ pub(super) fn read_lease(
     if word.is_locked() {
         return Step::Busy(Conflict::locked(rule, word));
     }
-    let rts = rts_of(rts(cell).load(Ordering::SeqCst));
+    let rts = rts(cell).load(Ordering::SeqCst);
+    // (Nobody seals readably elsewhere, and a read is short.)
+    let rts = if H::DEFERS { rts_of(rts) } else { Timestamp::new(rts) };
     copy.copy();
     // As in `read_optimistically`; the load is stronger for the reason given above.
     fence(Ordering::Acquire);
