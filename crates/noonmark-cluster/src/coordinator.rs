@@ -15,6 +15,10 @@
 //! 3. *Decide*. If all have said yes, it has committed, and the client is told. Those who are prepared are told, again and again until
 //!    they answer; meanwhile the client may go on.
 //!
+//! Where transactions have ranges of commit times, a participant does not agree to one time, but to a range, which it has frozen. The
+//! transaction commits at the earliest that is in all of them, and aborts if there is none [Sundial §5.2]. `at` goes along with the question: so
+//! the ranges begin at the time that is known to be possible everywhere, and may be narrow.
+//!
 //! If there is but one participant that must be asked, and all others hold until `at`, its answer decides: one round. If nobody must be
 //! asked, the transaction has committed without a word (a read-only one, all of whose leases last).
 //!
@@ -88,6 +92,8 @@ struct Copied {
 struct Part {
     /// What it last said that it stands for.
     standing: Option<Standing>,
+    /// The latest commit time of those that it has frozen, if it has; the earliest one bounds what it stands for.
+    frozen_until: Option<Timestamp>,
     /// The number of the last request to it.
     number: u32,
     /// That it has not answered it.
@@ -301,7 +307,8 @@ impl Coordinator {
         let running = self.running.as_mut()?;
         let asked = running.servers(|part| part.must_be_asked(at, self.planted));
         (running.asked, running.votes) = (asked.len(), 0);
-        let alone = asked.len() == 1 && !running.is_rehearsal;
+        let others_agreed = running.parts.values().any(|part| part.frozen_until.is_some());
+        let alone = asked.len() == 1 && !running.is_rehearsal && !others_agreed;
         running.phase = Phase::Preparing { at };
         for server in &asked {
             let step = match alone {
@@ -338,7 +345,7 @@ impl Coordinator {
         for (to, part) in parts {
             // One that has not answered may hold anything.
             let knows_nothing_else =
-                part.unanswered.is_some() || part.standing.is_some_and(|s| s.holds_locks);
+                part.unanswered.is_some() || part.standing.is_some_and(|s| s.holds_locks || s.has_marks);
             if part.is_over || !knows_nothing_else {
                 continue;
             }
@@ -439,6 +446,17 @@ impl Coordinator {
                 }
                 self.agreed_or_later(now_ns, at, out)
             }
+            (Phase::Preparing { at }, StepOutcome::Range(from, until)) => {
+                let at = *at;
+                part.frozen_until = Some(until);
+                if let Some(standing) = &mut part.standing {
+                    standing.bound = standing.bound.max(from);
+                }
+                if !all_answered(running) {
+                    return None;
+                }
+                self.agreed_or_later(now_ns, at, out)
+            }
             (Phase::Preparing { at }, StepOutcome::Later(_)) if self.planted.is(Bug::LaterIgnored) => {
                 let at = *at;
                 if !all_answered(running) {
@@ -464,6 +482,12 @@ impl Coordinator {
     fn agreed_or_later(&mut self, now_ns: u64, at: Timestamp, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_ref()?;
         let later = running.earliest(self.floor);
+        let is_over = |part: &Part| part.frozen_until.filter(|until| *until < later);
+        let over = running.parts.iter().find_map(|(server, part)| Some((*server, is_over(part)?)));
+        if let Some((server, until)) = over.filter(|_| !self.planted.is(Bug::RangesNotIntersected)) {
+            self.abort(now_ns, out);
+            return Some(Event::Aborted(Refusal::no_common_time(server, until, later)));
+        }
         if later > at { self.prepare(now_ns, later, out) } else { self.decide(now_ns, at, out) }
     }
 
@@ -500,7 +524,9 @@ impl Part {
         let asked = |s: Standing| s.has_writes || s.keeps_reads || reads(s) && s.holds_until < at;
         let ends_before = |copy: &Copied| copy.checked_by.is_none() && copy.read.lease.until < at;
         let copies_end = self.copies.iter().any(ends_before) && !planted.is(Bug::CopyUsedPastItsLease);
-        !self.is_over && (self.standing.is_some_and(asked) || !self.deferred.is_empty() || copies_end)
+        let has_agreed = self.frozen_until.is_some();
+        !self.is_over
+            && (!has_agreed && self.standing.is_some_and(asked) || !self.deferred.is_empty() || copies_end)
     }
 
     /// Whether it has read something out of a copy that cannot be said to hold at any time.
@@ -557,6 +583,7 @@ impl Running {
     fn part(&mut self, server: ServerId) -> &mut Part {
         self.parts.entry(server).or_insert(Part {
             standing: None,
+            frozen_until: None,
             number: 0,
             unanswered: None,
             deferred: Vec::new(),

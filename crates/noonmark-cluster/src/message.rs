@@ -11,6 +11,7 @@
 //! | message | must be stable before |
 //! |---|---|
 //! | answer to [`Step::Prepare`], [`StepOutcome::Yes`] | the participant's writes and the commit time: it will have to commit them, whatever happens to it |
+//! | the same, [`StepOutcome::Range`] | the participant's writes and the range; and that of what it has read: others have been told to come after it |
 //! | answer to [`Step::Commit`], [`StepOutcome::Committed`] | the same, and that it has committed |
 //! | [`Decision::Commit`] | that the coordinator has decided so; from here on the user may be told |
 //! | answer to [`Decision::Commit`] | that it has been installed: the coordinator may forget the decision |
@@ -220,6 +221,9 @@ pub enum StepOutcome {
     Sealed(Timestamp),
     /// It can commit at that time, and nobody but the coordinator will make it abort.
     Yes,
+    /// It can commit at any of these times, from the first to the last, which are at or after that time, and nobody but the coordinator
+    /// will make it abort. Of a transaction that has a range of commit times.
+    Range(Timestamp, Timestamp),
     /// Not at that time; perhaps from this one on. Everything stays as it is.
     Later(Timestamp),
     /// It has committed at this time.
@@ -277,6 +281,21 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// The ranges of commit times that are frozen in different places have none in common: this one's is over before.
+    pub(crate) fn no_common_time(server: ServerId, until: Timestamp, at: Timestamp) -> Self {
+        Refusal {
+            server,
+            kind: AbortKind::Conflict,
+            rule: "cluster: ranges".into(),
+            words: format!(
+                "the commit time could have been {until} at the latest, and at another server {at} at the earliest; nothing was \
+                 applied, retry is safe"
+            ),
+            other: None,
+            stale: Vec::new(),
+        }
+    }
+
     /// What was read to be written was not there when it was.
     pub(crate) fn lost_row(server: ServerId) -> Self {
         Refusal {
@@ -421,8 +440,9 @@ impl WireSize for Answer {
         HEADER_BYTES
             + match &self.reply {
                 // The step's outcome, and two times and the flags of the standing.
-                Reply::Worked(Work { outcomes, tables, .. }) => {
-                    9 + 17
+                Reply::Worked(Work { outcomes, tables, step, .. }) => {
+                    let step = if let StepOutcome::Range(..) = step { 17 } else { 9 };
+                    step + 17
                         + outcomes.iter().map(WireSize::wire_bytes).sum::<usize>()
                         + tables.len() * TABLE_LEASE_BYTES
                 }

@@ -26,7 +26,7 @@ use crate::message::{
 use crate::partition::{ServerId, TableId};
 use crate::planted::{Bug, Planted};
 use crate::table_lease::{TableLeases, TableState};
-use noonmark::branch::{Branch, BranchHost, Leased, UntypedTable, Vote};
+use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, Leased, UntypedTable, Vote};
 use noonmark::{Abort, AbortKind, Database, Order, Timestamp, TooManySessions, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -88,6 +88,7 @@ pub struct Participant {
     wait_max_ns: u64,
     keeps_answers: bool,
     reads_prepared: bool,
+    frozen_ticks: u64,
     now_ns: u64,
     /// How many requests have been carried out.
     turns: u64,
@@ -113,6 +114,7 @@ impl Participant {
             wait_max_ns: WAIT_MAX_DEFAULT_NS,
             keeps_answers: true,
             reads_prepared: false,
+            frozen_ticks: FROZEN_TICKS,
             now_ns: 0,
             turns: 0,
             refusals: BTreeMap::new(),
@@ -139,6 +141,11 @@ impl Participant {
     /// The same; under `sundial`, whether what is prepared is [read in any case](Branch::read_prepared).
     pub fn with_prepared_read(self, reads_prepared: bool) -> Self {
         Participant { reads_prepared, ..self }
+    }
+
+    /// The same; where transactions have ranges of commit times, how much of them is [frozen](Branch::freeze).
+    pub fn with_frozen_ticks(self, frozen_ticks: u64) -> Self {
+        Participant { frozen_ticks, ..self }
     }
 
     /// How often a rule of the cluster, not of a protocol, has refused something, by the rule. What protocols have refused, the database
@@ -246,6 +253,7 @@ impl Participant {
                 match branch {
                     Ok(Some(mut branch)) => {
                         branch.read_prepared(self.reads_prepared);
+                        branch.freeze(self.frozen_ticks);
                         self.attempts.insert(branch.begin(age, floor), attempt);
                         if let Some(seat) = self.seats.get_mut(&attempt) {
                             seat.branch = Some(branch);
@@ -543,7 +551,7 @@ impl Participant {
                         self.installed(attempt);
                         self.extend_tables(attempt, at);
                     }
-                    (StepOutcome::Yes, Step::Prepare { at }) => {
+                    (StepOutcome::Yes, Step::Prepare { at }) | (StepOutcome::Range(at, _), _) => {
                         self.bar_leases(attempt);
                         // (Who has only read, and locked nothing, needs not be told how it ended.)
                         if let Some(seat) = self.seats.get_mut(&attempt) {
@@ -627,9 +635,10 @@ fn take_step(
         Step::Execute => StepOutcome::Executed,
         Step::Seal => StepOutcome::Sealed(branch.seal()?.max(written_from)),
         Step::Prepare { at } => match branch.seal()?.max(written_from) {
-            bound if bound > at => StepOutcome::Later(bound),
-            _ => match branch.prepare(at)? {
+            bound if bound > at && !branch.has_range() => StepOutcome::Later(bound),
+            bound => match branch.prepare(bound.max(at))? {
                 Vote::Yes => StepOutcome::Yes,
+                Vote::Range(from, until) => StepOutcome::Range(from, until),
                 Vote::Later(bound) => StepOutcome::Later(bound),
             },
         },
@@ -644,6 +653,11 @@ fn take_step(
                     branch.install(bound)?;
                     StepOutcome::Committed(bound)
                 }
+                Vote::Range(from, _) if from == at || from <= until => {
+                    branch.install(from)?;
+                    StepOutcome::Committed(from)
+                }
+                Vote::Range(from, until) => StepOutcome::Range(from, until),
                 Vote::Later(later) => StepOutcome::Later(later),
             }
         }

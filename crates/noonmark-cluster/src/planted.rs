@@ -34,6 +34,8 @@ pub enum Bug {
     TableExtendedWhileSealed,
     /// The lease of a whole table is taken to hold for copies from before it was last written, too.
     TableLeaseOfOldCopies,
+    /// The ranges of commit times that servers have frozen are not intersected.
+    RangesNotIntersected,
 }
 
 impl Bug {
@@ -53,6 +55,7 @@ impl Bug {
         Bug::CopyOverwritten,
         Bug::TableExtendedWhileSealed,
         Bug::TableLeaseOfOldCopies,
+        Bug::RangesNotIntersected,
     ];
 }
 

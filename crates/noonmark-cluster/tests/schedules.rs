@@ -1,6 +1,6 @@
 //! Two transactions that each read what the other writes, at two servers, with their messages delivered in every order that there is.
 
-use noonmark::branch::{Branch, BranchHost, Lease, UntypedTable, Values};
+use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, Lease, UntypedTable, Values};
 use noonmark::{Age, Database, Order, Protocol, SlotId, TableOptions};
 use noonmark_cluster::cache::Place;
 use noonmark_cluster::coordinator::{Coordinator, CopyRead, Event, Outgoing};
@@ -108,10 +108,10 @@ impl Schedule {
     }
 }
 
-fn server(number: u16, protocol: Protocol, order: Order) -> Participant {
+fn server(number: u16, protocol: Protocol, order: Order, frozen_ticks: u64) -> Participant {
     let database = Database::builder().host(BranchHost::new(number.into())).order(order).build().unwrap();
     let table = database.create_table::<u64, i64>("rows", TableOptions::new().protocol(protocol)).unwrap();
-    let mut server = Participant::new(ServerId::new(number), database);
+    let mut server = Participant::new(ServerId::new(number), database).with_frozen_ticks(frozen_ticks);
     server.add_table(UntypedTable::of(&table));
     server
 }
@@ -141,8 +141,14 @@ fn alone(servers: &mut [Participant], worker: u16, operation: (ServerId, Operati
 }
 
 /// Both transactions, under one schedule: whether each committed, and whether both read what was there before.
-fn run(protocol: Protocol, order: Order, reads: Reads, schedule: &mut Schedule) -> ([bool; 2], bool) {
-    let mut servers: Vec<_> = (0..2).map(|number| server(number, protocol, order)).collect();
+fn run(
+    protocol: Protocol,
+    order: Order,
+    reads: Reads,
+    frozen_ticks: u64,
+    schedule: &mut Schedule,
+) -> ([bool; 2], bool) {
+    let mut servers: Vec<_> = (0..2).map(|number| server(number, protocol, order, frozen_ticks)).collect();
     for row in 0..2 {
         let insert =
             Operation::Insert { table: TABLE, key: key(row), values: Values::of(&0_i64), replace: false };
@@ -194,23 +200,20 @@ fn run(protocol: Protocol, order: Order, reads: Reads, schedule: &mut Schedule) 
     (committed, runners.iter().all(|runner| runner.read_first))
 }
 
-fn try_all(protocol: Protocol, order: Order, reads: Reads) {
+fn try_all(protocol: Protocol, order: Order, reads: Reads, frozen_ticks: u64) {
+    let case = format!("{protocol}, {order:?}, {reads:?}, {frozen_ticks} ticks frozen");
     let (mut schedule, mut schedules, mut commits) = (Schedule::default(), 0_u32, 0_u32);
     loop {
-        let (committed, read_first) = run(protocol, order, reads, &mut schedule);
-        assert!(
-            committed != [true; 2] || !read_first,
-            "{protocol}, {order:?}, {reads:?}: {:?}",
-            schedule.choices
-        );
+        let (committed, read_first) = run(protocol, order, reads, frozen_ticks, &mut schedule);
+        assert!(committed != [true; 2] || !read_first, "{case}: {:?}", schedule.choices);
         commits += committed.iter().filter(|committed| **committed).count() as u32;
         schedules += 1;
         if !schedule.next() {
             break;
         }
     }
-    println!("{protocol}, {order:?}, {reads:?}: {schedules} schedules, {commits} commits");
-    assert!(commits > 0 && schedules > 1, "{protocol}, {order:?}, {reads:?}");
+    println!("{case}: {schedules} schedules, {commits} commits");
+    assert!(commits > 0 && schedules > 1, "{case}");
 }
 
 #[test]
@@ -221,7 +224,13 @@ fn of_two_that_each_read_what_the_other_writes_one_aborts() {
                 continue;
             }
             for reads in [Reads::FromItsServer, Reads::FromACopy] {
-                try_all(protocol, order, reads);
+                let ticks: &[u64] = match (protocol, order) {
+                    (Protocol::Dynamic, Order::Logical) => &[0, FROZEN_TICKS, u64::MAX],
+                    _ => &[FROZEN_TICKS],
+                };
+                for ticks in ticks {
+                    try_all(protocol, order, reads, *ticks);
+                }
             }
         }
     }

@@ -19,8 +19,7 @@
 //! ended. Everything that a transaction holds it lets go of when its branch ends, and not before.
 //!
 //! What it does not do: it knows no coordinator and no message, keeps nothing of what it has answered, and has no commit-time updates.
-//! Protocols whose transactions wound each other, have ranges of commit times, or keep versions, need more than this between
-//! the rounds: [`Branch::supports`].
+//! Protocols whose transactions wound each other, or keep versions, need more than this between the rounds: [`Branch::supports`].
 
 use crate::abort::{Abort, AbortKind};
 use crate::context::Context;
@@ -32,6 +31,7 @@ use crate::protocol::{Order, Protocol, Rules, with_protocol};
 use crate::record::{allocate_boxed, as_bytes_mut, free_boxed};
 use crate::scan::Shape;
 use crate::table::{TableCore, TableRef};
+pub use crate::timing::FROZEN_TICKS;
 use crate::typed::Table;
 use noonmark_core::{Age, Host, Timestamp, TxnId};
 use std::ops::{Bound, ControlFlow, Range};
@@ -269,8 +269,10 @@ pub struct Standing {
     pub has_writes: bool,
     /// It keeps others out, so it must be told how the transaction ended.
     pub holds_locks: bool,
-    /// What it has read will be locked when it is prepared, and stays so until it is told how the transaction ended.
+    /// What it has read will be locked, or come after, when it is prepared, and stays so until it is told how the transaction ended.
     pub keeps_reads: bool,
+    /// Others take account of what it has read, though nobody is kept out, until it is told how the transaction ended.
+    pub has_marks: bool,
     /// Something that it writes is not locked before it is sealed. Where another branch [only looks](Standing::only_looks), everything
     /// must be sealed everywhere before anything is validated: see [`Branch::prepare`].
     pub locks_late: bool,
@@ -284,6 +286,8 @@ pub struct Standing {
 pub enum Vote {
     /// It can be installed at this commit time.
     Yes,
+    /// It can be installed at any of these, from the first to the last.
+    Range(Timestamp, Timestamp),
     /// Not at this commit time; but perhaps at this one or a later one.
     Later(Timestamp),
 }
@@ -293,6 +297,10 @@ pub struct Branch<H: Host> {
     context: Context<H>,
     /// If everything that is to be written is sealed: the earliest time at which it may be.
     sealed: Option<Timestamp>,
+    /// Of a transaction that has a range of commit times: how much of it is frozen when it is prepared.
+    frozen_ticks: u64,
+    /// What has been frozen, from the first to the last.
+    frozen: Option<(Timestamp, Timestamp)>,
 }
 
 impl<H: Host> Branch<H> {
@@ -301,7 +309,12 @@ impl<H: Host> Branch<H> {
     /// # Errors
     /// [`TooManySessions`] if as many are in use as the database may have.
     pub fn new(database: &Database<H>) -> Result<Self, TooManySessions> {
-        Ok(Branch { context: database.session()?.into_context(), sealed: None })
+        Ok(Branch {
+            context: database.session()?.into_context(),
+            sealed: None,
+            frozen_ticks: FROZEN_TICKS,
+            frozen: None,
+        })
     }
 
     /// Has its transactions read what is prepared in any case, as the paper's do [Sundial §3.3.1]; unless told so, they wait for what is about to
@@ -310,10 +323,23 @@ impl<H: Host> Branch<H> {
         self.context.reads_prepared = in_any_case;
     }
 
+    /// Has its transactions freeze so many ticks of their ranges when they are prepared, where they have ranges: [`FROZEN_TICKS`] unless
+    /// told otherwise. `u64::MAX`: all times from the first on [Sundial §5.2].
+    pub fn freeze(&mut self, ticks: u64) {
+        self.frozen_ticks = ticks;
+    }
+
     /// Whether transactions on tables of this protocol can have branches.
     pub const fn supports(protocol: Protocol) -> bool {
         // Where there are ages, the older either waits or makes the younger abort.
-        with_protocol!(protocol, P => !P::HAS_RANGES && !P::KEEPS_VERSIONS && (!P::HAS_AGES || P::OLDER_WAITS))
+        with_protocol!(protocol, P => {
+            !P::KEEPS_VERSIONS && (!P::HAS_AGES || P::OLDER_WAITS) && !matches!(protocol, Protocol::Ranges)
+        })
+    }
+
+    /// Whether its transaction has a range of commit times, not one: it never votes for [a later one](Vote::Later).
+    pub fn has_range(&self) -> bool {
+        self.context.order == Some(Order::Logical) && self.context.shared.has_ranges()
     }
 
     /// Begins. `age`: the transaction's, the same in all its branches and all its attempts. `floor`: it takes place no earlier.
@@ -321,7 +347,7 @@ impl<H: Host> Branch<H> {
         self.context.age = Some(age);
         self.context.floor = floor;
         self.context.deadline_ns = None;
-        self.sealed = None;
+        (self.sealed, self.frozen) = (None, None);
         self.context.shared.slots.get(self.context.slot).set_open_ended(true);
         let begun = self.context.begin();
         debug_assert!(begun, "there is no deadline");
@@ -331,6 +357,10 @@ impl<H: Host> Branch<H> {
     /// The transaction commits no earlier, as has turned out elsewhere.
     pub fn raise_floor(&mut self, floor: Timestamp) {
         self.context.floor = self.context.floor.max(floor);
+        if self.context.active && self.has_range() {
+            // (Of one that is frozen, the coordinator finds out.)
+            let _ = self.context.shared.ranges.get(self.context.slot).push_from(floor);
+        }
     }
 
     /// Whether a transaction's branch is here.
@@ -534,9 +564,13 @@ impl<H: Host> Branch<H> {
             has_writes: !context.writes.is_empty(),
             holds_locks: !context.writes.is_empty(),
             keeps_reads: false,
+            has_marks: false,
             locks_late: false,
             only_looks: !logical && !context.nodes.is_empty(),
         };
+        if self.has_range() {
+            standing.bound = standing.bound.max(context.shared.ranges.get(context.slot).lower().time);
+        }
         for entry in context.writes.entries() {
             let t = entry.table.get();
             let hold = entry.hold();
@@ -556,12 +590,14 @@ impl<H: Host> Branch<H> {
             with_protocol!(entry.table.get().protocol, P => {
                 standing.keeps_reads |= P::SEALS_READS;
                 standing.only_looks |= !logical && !P::SEALS_READS && entry.seen.until != Timestamp::MAX;
-                standing.holds_locks |= P::LOCKS_READS;
+                standing.holds_locks |= P::LOCKS_READS && !P::HAS_RANGES;
+                standing.has_marks |= logical && P::HAS_RANGES;
             });
             let holds = logical || entry.seen.until == Timestamp::MAX;
             let until = if holds { entry.seen.until.max(entry.seen.word.time()) } else { Timestamp::ZERO };
             standing.holds_until = standing.holds_until.min(until);
         }
+        standing.keeps_reads |= standing.has_marks;
         for node in context.nodes.entries() {
             let until = if logical { Timestamp::new(node.seen.rts) } else { Timestamp::ZERO };
             standing.holds_until = standing.holds_until.min(until);
@@ -609,6 +645,9 @@ impl<H: Host> Branch<H> {
     /// has ended.
     pub fn prepare(&mut self, at: Timestamp) -> Result<Vote, Abort> {
         let bound = self.seal()?;
+        if self.has_range() {
+            return self.prepare_range(bound.max(at)).map_err(|abort| self.end_by(abort));
+        }
         if bound > at {
             return Ok(Vote::Later(bound));
         }
@@ -623,6 +662,27 @@ impl<H: Host> Branch<H> {
             Err(abort) if abort.kind() == AbortKind::Held => Err(abort),
             Err(abort) => Err(self.end_by(abort)),
         }
+    }
+
+    /// Freezes a range of commit times, and validates everything for all of it. (What it would have to wait for might wait for it.)
+    ///
+    /// Once is for all: whoever came after it meanwhile has been told when it ends.
+    fn prepare_range(&mut self, earliest: Timestamp) -> Result<Vote, Abort> {
+        if self.context.failed {
+            return Err(Abort::plain(AbortKind::Continued));
+        }
+        let (from, until) = match self.frozen {
+            Some(frozen) => frozen,
+            None => self.context.freeze_time(earliest, self.frozen_ticks)?,
+        };
+        self.frozen = Some((from, until));
+        let from = from.max(earliest);
+        let until = self.context.voted_until(from, until);
+        if until < from {
+            return Err(self.context.no_time_left());
+        }
+        self.context.validate_range(until)?;
+        Ok(Vote::Range(from, until))
     }
 
     /// What will be replaced holds until just before the commit time, which will be this one or a later one. So whoever reads it meanwhile, and
@@ -644,10 +704,18 @@ impl<H: Host> Branch<H> {
     /// Makes what was prepared visible, at the commit time. The branch ends.
     ///
     /// # Errors
-    /// [`AbortKind::Continued`] if it is not sealed: nothing has happened.
+    /// [`AbortKind::Continued`] if it is not sealed, or has not voted for this time: nothing has happened.
     pub fn install(&mut self, at: Timestamp) -> Result<(), Abort> {
-        if self.sealed.is_none() || self.context.failed || !self.context.active {
+        let is_late = |(from, until): (Timestamp, Timestamp)| at < from || until < at;
+        if self.sealed.is_none()
+            || self.context.failed
+            || !self.context.active
+            || self.has_range() && self.frozen.is_none_or(is_late)
+        {
             return Err(Abort::plain(AbortKind::Continued));
+        }
+        if self.has_range() {
+            self.context.leave_read_times(at);
         }
         self.sealed = None;
         self.context.install_at(at);

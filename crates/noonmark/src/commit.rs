@@ -308,6 +308,47 @@ impl<H: Host> Context<H> {
         Ok(to)
     }
 
+    /// Of a transaction whose range is frozen: from here on, what it relies on holds at all times of it, of which this is the last.
+    #[cold]
+    pub(crate) fn validate_range(&mut self, until: Timestamp) -> Result<(), Abort> {
+        for index in 0..self.reads.len() {
+            let entry = self.reads[index];
+            let t = entry.table.get();
+            let place = entry.place();
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let own = self.writes.find(entry.record, entry.at);
+            let own = own.and_then(|own| self.writes.entry(own).hold().prev);
+            with_protocol!(t.protocol, P => {
+                ask!(self.asker(), place, |me| match P::HAS_RANGES {
+                    true => P::rely(me, cell, entry.seen, own),
+                    false => validate_or_seal::<P>(me, cell, entry.seen, own, until),
+                }, |refusal| return Err(self.invalid(&entry, refusal)));
+            });
+        }
+        self.validate_nodes(until)
+    }
+
+    /// Of a transaction that has committed at this time of its range: leaves it behind where its marks are, for whoever comes once
+    /// they are gone.
+    #[cold]
+    pub(crate) fn leave_read_times(&mut self, time: Timestamp) {
+        for entry in &self.reads {
+            let t = entry.table.get();
+            let place = entry.place();
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            if self.writes.find(entry.record, entry.at).is_some() {
+                // Its new version says so.
+                continue;
+            }
+            with_protocol!(t.protocol, P => if P::HAS_RANGES {
+                // (It is marked, so nothing is refused.)
+                let _ = P::validate(self.asker().me(place), cell, entry.seen, None, time);
+            });
+        }
+    }
+
     /// Why something that was read does not hold.
     #[cold]
     fn invalid(&mut self, entry: &ReadEntry, refusal: Refusal) -> Abort {

@@ -7,10 +7,15 @@
 //! ```text
 //!            63       62 .. 50   49 .. 0
 //! lower   decided        0       the earliest time at which it may commit
-//! upper    open          0       the latest; or, once it is not open, the commit time itself
+//! upper    open          0       the latest
 //!
-//! open ──decide──▶ decided: if it commits at all, then at `lower` ──settle──▶ settled: at that time, and no other
+//! open ──decide──▶ decided: if it commits at all, then from `lower` on ──settle──▶ settled: at that time, and no other
+//!                                                                      ──freeze──▶ settled: until `upper`, and no later
 //! ```
+//!
+//! On one machine a transaction settles for a single time. One that spans several *freezes* a range in each, and commits at a
+//! time that is in all of them [Sundial §5.2]. The width of it is a choice: in a wide one the others' times are sooner included, a narrow
+//! one leaves those room who must come after it.
 //!
 //! # Invariants
 //!
@@ -52,7 +57,7 @@ pub(crate) const ROOM: u64 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub time: Timestamp,
-    /// It does not move any more; it is the commit time, if there will be one.
+    /// It does not move any more: the commit time is in what is left, if there will be one.
     pub fixed: bool,
 }
 
@@ -99,7 +104,7 @@ impl Range {
         if lower & FLAG == 0 { Ok(()) } else { Err(Timestamp::new(lower & !FLAG)) }
     }
 
-    /// Before this time, which is not [`Timestamp::ZERO`]. If the time is settled already: which it is.
+    /// Before this time, which is not [`Timestamp::ZERO`]. If it is settled already: the latest time that it may be.
     #[inline]
     pub(crate) fn push_before(&self, time: Timestamp) -> Result<(), Timestamp> {
         // (Whoever is after nobody writes nothing, and will not commit after all.)
@@ -125,6 +130,24 @@ impl Range {
     pub(crate) fn settle(&self, at: Timestamp) -> bool {
         let upper = self.upper.fetch_min(at.ticks(), Ordering::SeqCst);
         upper == at.ticks() || upper >= FLAG | at.ticks()
+    }
+
+    /// Of its own transaction, once: decides on times from `earliest` on, and settles for what others have left of them up to `latest`.
+    /// Which those are; `None` if others have left none.
+    #[must_use]
+    pub(crate) fn freeze(&self, earliest: Timestamp, latest: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        let from = self.decide(earliest);
+        let mut upper = self.upper.load(Ordering::SeqCst);
+        loop {
+            let until = Timestamp::new(upper & !FLAG).min(latest);
+            if until < from {
+                return None;
+            }
+            match self.upper.compare_exchange(upper, until.ticks(), Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Some((from, until)),
+                Err(now) => upper = now,
+            }
+        }
     }
 }
 
@@ -241,6 +264,20 @@ mod tests {
         assert_eq!(range.push_before(at(8)), Ok(()));
         assert!(!range.has_room());
         assert!(!range.settle(at(8)));
+    }
+
+    #[test]
+    fn what_is_frozen_is_what_others_have_left() {
+        let range = range(5, 20);
+        assert_eq!(range.freeze(at(8), at(40)), Some((at(8), at(20))));
+        assert_eq!((range.push_from(at(9)), range.push_before(at(9))), (Err(at(8)), Err(at(20))));
+        assert_eq!(ends(&range), (8, 20));
+        let without_end = Range::new();
+        assert_eq!(without_end.freeze(at(3), Timestamp::MAX), Some((at(3), Timestamp::MAX)));
+        assert_eq!(without_end.push_before(at(1000)), Err(Timestamp::MAX));
+        let pushed = Range::new();
+        pushed.push_before(at(3)).unwrap();
+        assert_eq!(pushed.freeze(at(3), at(9)), None);
     }
 
     #[test]

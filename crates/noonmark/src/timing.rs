@@ -21,7 +21,7 @@
 //! a few aborts.
 
 use crate::abort::{Abort, AbortKind};
-use crate::context::Context;
+use crate::context::{Context, ReadEntry};
 use crate::lines;
 use crate::protocol::{Conflict, Order, Rules, with_protocol};
 use crate::write_set::Effect;
@@ -29,6 +29,15 @@ use noonmark_core::sync::Ordering;
 use noonmark_core::{Access, Host, Timestamp};
 
 const RULE: &str = "range: commit";
+
+/// Somebody who must come before has frozen all times that there are.
+const FROZEN: &str = "range: frozen";
+
+/// So many ticks are frozen, unless told otherwise, by a transaction that spans databases.
+///
+/// Any number is right. The smaller, the sooner the ranges that are frozen in different places have no time in common; the larger, the
+/// faster logical time passes, and the later are those who must come after.
+pub const FROZEN_TICKS: u64 = 64;
 
 /// What is asked for each cell that is about to be replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,13 +54,47 @@ impl<H: Host> Context<H> {
         if self.order != Some(Order::Logical) {
             return Ok(bound);
         }
+        let time = self.time_to_be(bound)?;
+        self.settle_for(time)
+    }
+
+    /// The same of a transaction that has a range in other databases, too: freezes so many ticks of this one, or fewer if others have
+    /// left it fewer. The first time and the last.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn freeze_time(
+        &mut self,
+        bound: Timestamp,
+        ticks: u64,
+    ) -> Result<(Timestamp, Timestamp), Abort> {
+        let from = self.time_to_be(bound)?;
+        let until = Timestamp::new(from.ticks().saturating_add(ticks)).min(self.latest_time());
+        if from == Timestamp::MAX {
+            return Err(self.no_time(FROZEN));
+        }
+        let frozen = self.shared.ranges.get(self.slot).freeze(from, until);
+        frozen.ok_or_else(|| self.no_time(RULE))
+    }
+
+    /// Of what is frozen: until when it can be said to hold from `from` on. What is not kept by a mark must be validated to the end.
+    pub(crate) fn voted_until(&self, from: Timestamp, until: Timestamp) -> Timestamp {
+        let has_ranges = |entry: &ReadEntry| with_protocol!(entry.table.get().protocol, P => P::HAS_RANGES);
+        match self.nodes.is_empty() && self.reads.iter().all(has_ranges) {
+            true => until,
+            false => until.min(Timestamp::new(from.ticks().saturating_add(FROZEN_TICKS))),
+        }
+    }
+
+    /// The earliest commit time, from `bound` on, for which those that must come before have been pushed; a later one, if others
+    /// have left that, to be kind to them.
+    fn time_to_be(&mut self, bound: Timestamp) -> Result<Timestamp, Abort> {
         let range = self.shared.ranges.get(self.slot);
         self.touch_range(Access::Read);
         let mut time = bound.max(range.lower().time);
         if !self.writes.is_empty() {
             let latest = self.latest_time();
             if time > latest {
-                return Err(self.no_time());
+                return Err(self.no_time(RULE));
             }
             let wished = self.ask_writes(Ask::LeaveRoom, time);
             time = time.max(wished.min(latest));
@@ -63,7 +106,7 @@ impl<H: Host> Context<H> {
                 time = after;
             }
         }
-        self.settle_for(time)
+        Ok(time)
     }
 
     /// The same of a transaction that will write nothing, whatever it has sealed or not.
@@ -83,7 +126,7 @@ impl<H: Host> Context<H> {
         self.touch_range(Access::ReadModifyWrite);
         // (It may have been decided before: a transaction that fails looks at what it has read more than once.)
         if time < earliest || !range.settle(time) {
-            return Err(self.no_time());
+            return Err(self.no_time(RULE));
         }
         if time == Timestamp::MAX && !self.writes.is_empty() {
             return Err(Abort::plain(AbortKind::EndOfTime));
@@ -131,9 +174,14 @@ impl<H: Host> Context<H> {
         self.shared.host.touch(|| lines::slot(self.slot), access);
     }
 
+    /// The range has been frozen, and is over.
+    pub(crate) fn no_time_left(&mut self) -> Abort {
+        self.no_time(RULE)
+    }
+
     /// Others have left no time. Told of the first cell that was written, or else read.
-    fn no_time(&mut self) -> Abort {
-        let conflict = Conflict::no_time(RULE, self.shared.ranges.get(self.slot));
+    fn no_time(&mut self, rule: &'static str) -> Abort {
+        let conflict = Conflict::no_time(rule, self.shared.ranges.get(self.slot));
         self.watch_all();
         let written = self.writes.entries().first().map(|entry| entry.place());
         let read = self.reads.first().map(|entry| entry.place());

@@ -10,7 +10,7 @@ use super::{Conditions, Cut};
 use crate::cores::{Limits, SimulationError};
 use crate::experiment::make_workers;
 use crate::fuzz::{Seeded, Verdict, fewer};
-use noonmark::branch::{Branch, BranchHost};
+use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS};
 use noonmark::{Leases, Order, Protocol};
 use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
 use noonmark_cluster::client::Policy;
@@ -117,6 +117,7 @@ impl ClusterCase {
             is_strict: false,
             cache: None,
             reads_prepared: false,
+            frozen_ticks: FROZEN_TICKS,
             table_leases: None,
             branches_max: 64,
             wait_max_ns: 1_000_000 + pick(20_000_000),
@@ -153,6 +154,7 @@ impl ClusterCase {
             case.cluster.table_leases =
                 Some(TableLeases { reads_min: 1 + pick(4) as u32, beyond_max: 1 << pick(6) });
         }
+        case.cluster.frozen_ticks = [0, 3, FROZEN_TICKS, u64::MAX][pick(4) as usize];
         case
     }
 

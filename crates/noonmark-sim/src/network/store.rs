@@ -8,7 +8,7 @@
 use super::{Conditions, Network, VirtualLink};
 use crate::VirtualCores;
 use crate::cores::{Limits, Report, SimulationError};
-use noonmark::branch::{Branch, BranchHost, UntypedTable};
+use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, UntypedTable};
 use noonmark::{Database, Leases, Number, Order, Protocol, TableOptions};
 use noonmark_cluster::cache::{Cache, CacheCounts, CacheOptions};
 use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table as ClusterTable, Transaction};
@@ -43,6 +43,8 @@ pub struct ClusterSpec {
     pub cache: Option<CacheOptions>,
     /// Whether what is prepared is read in any case, under `sundial`.
     pub reads_prepared: bool,
+    /// Where transactions have ranges of commit times, how many ticks of them are frozen when they are prepared.
+    pub frozen_ticks: u64,
     /// How whole tables have leases, if they do.
     pub table_leases: Option<TableLeases>,
     /// How many branches a server has room for.
@@ -73,6 +75,7 @@ impl ClusterSpec {
             is_strict: false,
             cache: None,
             reads_prepared: false,
+            frozen_ticks: FROZEN_TICKS,
             table_leases: None,
             branches_max: 256,
             wait_max_ns: noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS,
@@ -141,7 +144,8 @@ impl ClusterStore {
             let database = build(builder).build().map_err(|error| session(error.to_string()))?;
             let participant = Participant::new(ServerId::new(number), database);
             let participant = participant.with_wait_max(spec.wait_max_ns).planted(spec.planted);
-            Ok(participant.with_table_leases(spec.table_leases).with_prepared_read(spec.reads_prepared))
+            let participant = participant.with_table_leases(spec.table_leases);
+            Ok(participant.with_prepared_read(spec.reads_prepared).with_frozen_ticks(spec.frozen_ticks))
         });
         let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;
         let network = Network::new(cores.clone(), servers, spec.conditions.clone(), seed);

@@ -142,6 +142,10 @@ impl Rules for Dynamic {
         marks::come_after(me, cell, readers(cell), at)
     }
 
+    fn rely(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, own: Option<Word>) -> Step<(), Conflict> {
+        marks::rely("dynamic: validate", me, cell, readers(cell), seen, own)
+    }
+
     fn validate(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,

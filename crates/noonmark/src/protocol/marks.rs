@@ -192,6 +192,31 @@ pub(super) fn validate(
     check_current(rule, me, cell, seen.word, None)
 }
 
+/// As [`Rules::rely`](super::Rules::rely): who is marked, and frozen, is come after.
+pub(super) fn rely(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    readers: Readers<'_>,
+    seen: Seen,
+    own: Option<Word>,
+) -> Step<(), Conflict> {
+    if own.is_some() {
+        return check_current(rule, me, cell, seen.word, own);
+    }
+    if readers.contains(me.slot()) {
+        return Step::Ready(());
+    }
+    // Read in order to be written, by one that does not write it after all: it marks now, then looks.
+    me.touch(Access::ReadModifyWrite);
+    let _ = readers.enter(me.slot());
+    let step = check_current(rule, me, cell, seen.word, None);
+    if !matches!(step, Step::Ready(())) {
+        unmark(me, readers);
+    }
+    step
+}
+
 /// As [`Rules::reclaim_bound`](super::Rules::reclaim_bound). A mark keeps the record: what takes its place would not find it.
 pub(super) fn reclaim_bound(
     me: Me<'_, impl Host>,

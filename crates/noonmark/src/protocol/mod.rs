@@ -432,6 +432,14 @@ pub(crate) trait Rules {
         at
     }
 
+    /// Where transactions have ranges, of what was read, once the range is frozen and before the commit time is known: sees to it that
+    /// whoever replaces it comes after the whole range. Refused if somebody has replaced it that need not have. `own` as for
+    /// [`Rules::validate`].
+    fn rely(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, own: Option<Word>) -> Step<(), Conflict> {
+        let _ = (me, cell, seen, own);
+        Step::Ready(())
+    }
+
     /// Whether what was read holds at the commit time. `own` is the version that this transaction
     /// itself has locked there, if it has.
     fn validate(
