@@ -97,6 +97,9 @@ impl<H: Host> Context<H> {
                 return Err(self.no_time(RULE));
             }
             let wished = self.ask_writes(Ask::LeaveRoom, time);
+            if wished == Timestamp::MAX {
+                return Err(self.no_time(FROZEN));
+            }
             time = time.max(wished.min(latest));
             loop {
                 let after = self.ask_writes(Ask::ComeAfter, time);
@@ -153,8 +156,9 @@ impl<H: Host> Context<H> {
     fn ask_writes(&self, ask: Ask, mut time: Timestamp) -> Timestamp {
         for index in 0..self.writes.len() {
             let entry = self.writes.entry(index);
-            if entry.effect == Effect::Keep {
-                // Nothing is replaced.
+            // Nothing is replaced; or nothing will be. (Whoever is pushed to just before the end of time would freeze all until then, and
+            // take it from everybody else.)
+            if entry.effect == Effect::Keep || time == Timestamp::MAX {
                 continue;
             }
             let t = entry.table.get();
