@@ -451,6 +451,7 @@ impl Coordinator {
                 part.frozen_until = Some(until);
                 if let Some(standing) = &mut part.standing {
                     standing.bound = standing.bound.max(from);
+                    part.is_over |= came.is_left_behind(standing);
                 }
                 if !all_answered(running) {
                     return None;
@@ -482,7 +483,7 @@ impl Coordinator {
     fn agreed_or_later(&mut self, now_ns: u64, at: Timestamp, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_ref()?;
         let later = running.earliest(self.floor);
-        let is_over = |part: &Part| part.frozen_until.filter(|until| *until < later);
+        let is_over = |part: &Part| part.holds_until().filter(|until| *until < later);
         let over = running.parts.iter().find_map(|(server, part)| Some((*server, is_over(part)?)));
         if let Some((server, until)) = over.filter(|_| !self.planted.is(Bug::RangesNotIntersected)) {
             self.abort(now_ns, out);
@@ -527,6 +528,12 @@ impl Part {
         let has_agreed = self.frozen_until.is_some();
         !self.is_over
             && (!has_agreed && self.standing.is_some_and(asked) || !self.deferred.is_empty() || copies_end)
+    }
+
+    /// The latest commit time that it has agreed to, if it has frozen any: that of what was read out of copies, too, if it is gone.
+    fn holds_until(&self) -> Option<Timestamp> {
+        let unchecked = self.copies.iter().filter(|copy| self.is_over && copy.checked_by.is_none());
+        Some(unchecked.map(|copy| copy.read.lease.until).fold(self.frozen_until?, Timestamp::min))
     }
 
     /// Whether it has read something out of a copy that cannot be said to hold at any time.

@@ -230,6 +230,14 @@ pub enum StepOutcome {
     Committed(Timestamp),
 }
 
+impl StepOutcome {
+    /// Whether a participant that stands for this, and has answered that, has nothing to wait for. A range with an end is left behind in
+    /// what was read, whether the transaction commits or not.
+    pub(crate) fn is_left_behind(self, standing: &Standing) -> bool {
+        matches!(self, StepOutcome::Range(_, until) if until < Timestamp::MAX && !standing.has_writes)
+    }
+}
+
 /// How a transaction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {

@@ -381,6 +381,10 @@ impl Participant {
         }
     }
 
+    fn branch(&mut self, attempt: AttemptId) -> Option<&mut Branch<BranchHost>> {
+        self.seats.get_mut(&attempt)?.branch.as_deref_mut()
+    }
+
     /// Takes an attempt's branch away, and takes back what it has done.
     fn end(&mut self, attempt: AttemptId) {
         let Some(seat) = self.seats.get_mut(&attempt) else { return };
@@ -400,7 +404,7 @@ impl Participant {
     /// The coordinator has decided.
     fn decide(&mut self, attempt: AttemptId, decision: Decision, out: &mut Vec<Answer>) {
         if let Decision::Commit(at) = decision
-            && let Some(branch) = self.seats.get_mut(&attempt).and_then(|seat| seat.branch.as_mut())
+            && let Some(branch) = self.branch(attempt)
         {
             // Of one that was not asked to prepare there is nothing to install.
             if branch.install(at).is_ok() {
@@ -542,10 +546,19 @@ impl Participant {
         match done {
             Ok(Some((came, standing))) => {
                 // What was locked for reading is not needed any more once everything is locked everywhere.
-                let ends_at_vote = came == StepOutcome::Yes
-                    && standing.holds_locks
-                    && !standing.has_writes
-                    && (!standing.keeps_reads || planted.is(Bug::ReadsLetGo));
+                let ends_at_vote = match came {
+                    StepOutcome::Yes => {
+                        standing.holds_locks
+                            && !standing.has_writes
+                            && (!standing.keeps_reads || planted.is(Bug::ReadsLetGo))
+                    }
+                    came => came.is_left_behind(&standing),
+                };
+                if let (StepOutcome::Range(_, until), true) = (came, ends_at_vote)
+                    && let Some(branch) = self.branch(attempt)
+                {
+                    branch.leave_range(until);
+                }
                 match (came, step) {
                     (StepOutcome::Committed(at), _) => {
                         self.installed(attempt);

@@ -1,8 +1,11 @@
 //! YCSB on four servers, in virtual time: throughput and failed attempts by protocol and workers a server.
 //!
-//!     cluster_ycsb ROWS MILLISECONDS one-by-one|together PROTOCOL,... WORKERS,...
+//!     cluster_ycsb ROWS MILLISECONDS one-by-one|together PROTOCOL[:TICKS],... WORKERS,...
+//!
+//! TICKS: how much of their ranges of commit times transactions under `dynamic` freeze; `open` for all from the first on.
 
 use noonmark::Protocol;
+use noonmark::branch::FROZEN_TICKS;
 use noonmark_sim::experiment::Plan;
 use noonmark_sim::network::Conditions;
 use noonmark_sim::network::store::ClusterSpec;
@@ -11,7 +14,7 @@ use noonmark_sim::network::ycsb::{YcsbSpec, run};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [rows, milliseconds, access, protocols, workers] = arguments.as_slice() else {
-        return Err("give: ROWS MILLISECONDS one-by-one|together PROTOCOL,... WORKERS,...".into());
+        return Err("give: ROWS MILLISECONDS one-by-one|together PROTOCOL[:TICKS],... WORKERS,...".into());
     };
     let spec = YcsbSpec {
         rows: rows.parse()?,
@@ -24,10 +27,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let measured_ps = milliseconds.parse::<u64>()? * 1_000_000_000;
     for protocol in protocols.split(',') {
+        let (protocol, ticks) = protocol.split_once(':').unwrap_or((protocol, ""));
+        let frozen_ticks = match ticks {
+            "" => FROZEN_TICKS,
+            "open" => u64::MAX,
+            ticks => ticks.parse()?,
+        };
         let protocol: Protocol = protocol.parse()?;
         for workers in workers.split(',') {
             let workers: usize = workers.parse()?;
             let mut cluster = ClusterSpec::new(4, protocol);
+            cluster.frozen_ticks = frozen_ticks;
             cluster.policy.backoff_max = std::time::Duration::from_millis(1);
             cluster.conditions = Conditions {
                 latency_min_ns: 25_000,
@@ -48,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let found = run(cluster, spec, &plan)?;
             let measured = &found.measured;
             println!(
-                "{protocol:20} {workers:3}: {:9.0}/s, {:5.2} % fail, p50 {:4} us, p99 {:5} us, {:5.1} messages and {:6.0} bytes a commit, {:?} in {:.1} s\n    {:?}",
+                "{protocol:20} {ticks:4} {workers:3}: {:9.0}/s, {:5.2} % fail, p50 {:4} us, p99 {:5} us, {:5.1} messages and {:6.0} bytes a commit, {:?} in {:.1} s\n    {:?}",
                 measured.per_s(),
                 100.0 * measured.abort_share(),
                 measured.latencies_ns.get(measured.latencies_ns.len() / 2).unwrap_or(&0) / 1000,

@@ -685,6 +685,12 @@ impl<H: Host> Branch<H> {
         Ok(Vote::Range(from, until))
     }
 
+    /// Of a branch that has voted for a range with an end, and has nothing to install: all of it is left behind as the times at which its
+    /// reads were relied on, as a lease would be. It need not be told how the transaction ends.
+    pub fn leave_range(&mut self, until: Timestamp) {
+        self.context.leave_read_times(until);
+    }
+
     /// What will be replaced holds until just before the commit time, which will be this one or a later one. So whoever reads it meanwhile, and
     /// commits before, is in nobody's way.
     fn lend_until(&mut self, at: Timestamp) {
