@@ -25,6 +25,7 @@ use crate::partition::{PartitionMap, ServerId, TableId};
 use crate::planted::{Bug, Planted};
 use noonmark::branch::Values;
 use noonmark::{AbortKind, Age, AsKey, Key, KeyBytes, Row, SlotId, Timestamp};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
@@ -257,6 +258,11 @@ impl<L: Link> Client<L> {
     /// Its name.
     pub fn id(&self) -> ClientId {
         self.coordinator.client()
+    }
+
+    /// How often a rule of its own coordinator has refused something, by the rule, since this was last asked.
+    pub fn take_refusals(&mut self) -> BTreeMap<String, u64> {
+        self.coordinator.take_refusals()
     }
 
     /// What it has counted.

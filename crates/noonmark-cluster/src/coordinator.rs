@@ -162,6 +162,8 @@ pub struct Coordinator {
     tables: Vec<(ServerId, TableId, TableLease)>,
     /// What the last transaction read out of copies, and had looked at.
     renewed: Vec<(CopyRead, Option<TableLease>)>,
+    /// How often a rule of its own has refused something, by the rule, since somebody asked.
+    refusals: BTreeMap<String, u64>,
     resend_after_ns: u64,
     planted: Planted,
 }
@@ -178,6 +180,7 @@ impl Coordinator {
             endings: Vec::new(),
             tables: Vec::new(),
             renewed: Vec::new(),
+            refusals: BTreeMap::new(),
             resend_after_ns: RESEND_AFTER_DEFAULT_NS,
             planted: Planted::default(),
         }
@@ -253,6 +256,12 @@ impl Coordinator {
     /// what held for the whole table when it was looked at.
     pub fn take_renewed(&mut self) -> Vec<(CopyRead, Option<TableLease>)> {
         std::mem::take(&mut self.renewed)
+    }
+
+    /// How often a rule of the coordinator's own has refused something, by the rule, since this was last asked. What participants have refused,
+    /// they count themselves.
+    pub fn take_refusals(&mut self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut self.refusals)
     }
 
     /// Has operations done, each at a server; those of one server in one message. Then comes an [`Event`]. Nothing is done if no
@@ -339,6 +348,13 @@ impl Coordinator {
         }
     }
 
+    /// Aborts the transaction that runs, by a rule of the coordinator's own.
+    fn refuse(&mut self, now_ns: u64, refusal: Refusal, out: &mut Vec<Outgoing>) -> Event {
+        self.abort(now_ns, out);
+        *self.refusals.entry(refusal.rule.clone()).or_default() += 1;
+        Event::Aborted(refusal)
+    }
+
     /// Tells those who must know.
     fn end_parts(&mut self, now_ns: u64, running: Running, decision: Decision, out: &mut Vec<Outgoing>) {
         let Running { id, age, parts, .. } = running;
@@ -395,8 +411,7 @@ impl Coordinator {
                 self.tables.extend(tables.into_iter().map(|(table, lease)| (from, table, lease)));
                 let written = outcomes.drain(..part.went_along.min(outcomes.len()));
                 if written.into_iter().any(|outcome| outcome != Outcome::Done(true)) {
-                    self.abort(now_ns, out);
-                    return Some(Event::Aborted(Refusal::lost_row(from)));
+                    return Some(self.refuse(now_ns, Refusal::lost_row(from), out));
                 }
                 (outcomes, step)
             }
@@ -486,8 +501,7 @@ impl Coordinator {
         let is_over = |part: &Part| part.holds_until().filter(|until| *until < later);
         let over = running.parts.iter().find_map(|(server, part)| Some((*server, is_over(part)?)));
         if let Some((server, until)) = over.filter(|_| !self.planted.is(Bug::RangesNotIntersected)) {
-            self.abort(now_ns, out);
-            return Some(Event::Aborted(Refusal::no_common_time(server, until, later)));
+            return Some(self.refuse(now_ns, Refusal::no_common_time(server, until, later), out));
         }
         if later > at { self.prepare(now_ns, later, out) } else { self.decide(now_ns, at, out) }
     }

@@ -21,9 +21,10 @@ use noonmark_workloads::store::{
     Appends, Conflicts, Counts, Failure, Found, Group, Index, Part, Rows, Scan, Scope, Session, Store,
     StoreError, StoreGroup, StoreKey, StoreRow, Table, TableSpec, TxnResult,
 };
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range, RangeBounds};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// How a cluster is made.
@@ -102,6 +103,8 @@ struct Shared {
     spec: ClusterSpec,
     /// Of each server, if they have any.
     caches: Vec<Arc<Cache>>,
+    /// How often clients' own rules have refused something.
+    refusals: Mutex<BTreeMap<String, u64>>,
     /// The tables, and how many clients there have been.
     made: Mutex<(PartitionMap, usize)>,
 }
@@ -152,7 +155,7 @@ impl ClusterStore {
         let made = Mutex::new((PartitionMap::new(spec.servers), 0));
         let cache = |_| Some(Arc::new(Cache::new(spec.cache?).planted(spec.planted)));
         let caches = (0..spec.servers).filter_map(cache).collect();
-        Ok(ClusterStore(Arc::new(Shared { network, cores, spec, caches, made })))
+        Ok(ClusterStore(Arc::new(Shared { network, cores, spec, caches, refusals: Mutex::default(), made })))
     }
 
     /// Its network.
@@ -214,6 +217,7 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> Result<T, ClusterAbort>
 
 /// One client.
 pub struct ClusterSession {
+    shared: Arc<Shared>,
     client: Client<VirtualLink>,
     policy: Policy,
     rollbacks: u64,
@@ -231,6 +235,14 @@ impl ClusterSession {
         let _ = now(self.client.settle());
     }
 
+    /// Counts what its client's own rules have refused since this was last done, among the store's conflicts.
+    pub fn count_refusals(&mut self) {
+        for (rule, count) in self.client.take_refusals() {
+            let mut refusals = self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            *refusals.entry(rule).or_default() += count;
+        }
+    }
+
     fn counted<T>(
         &mut self,
         policy: Policy,
@@ -243,6 +255,7 @@ impl ClusterSession {
             body(tx)
         }));
         self.attempts_max = self.attempts_max.max(attempts);
+        self.count_refusals();
         let ended = ended?;
         self.rollbacks += u64::from(matches!(ended, Err(Failure::Rollback)));
         ended
@@ -344,7 +357,7 @@ impl Store for ClusterStore {
 
     fn table<K: StoreKey, R: StoreRow>(&self, spec: &TableSpec) -> Result<ClusterTable<K, R>, StoreError> {
         let Shared { network, spec: cluster, made, .. } = &*self.0;
-        let mut made = made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |reason: String| StoreError::Table { name: spec.name.clone(), reason };
         let id = made.0.add(cluster.partitioning.clone()).map_err(|error| failed(error.to_string()))?;
         let Some(&protocol) = cluster.protocols.get(id.index() % cluster.protocols.len().max(1)) else {
@@ -398,7 +411,7 @@ impl Store for ClusterStore {
 
     fn session(&self) -> Result<ClusterSession, StoreError> {
         let Shared { network, spec, made, .. } = &*self.0;
-        let mut made = made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
         let number = made.1;
         made.1 += 1;
         let servers = usize::from(spec.servers);
@@ -413,7 +426,8 @@ impl Store for ClusterStore {
             Some(cache) => client.with_cache(Arc::clone(cache)),
             None => client,
         };
-        Ok(ClusterSession { client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
+        let shared = Arc::clone(&self.0);
+        Ok(ClusterSession { shared, client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
     }
 
     fn conflicts(&self) -> Conflicts {
@@ -427,6 +441,9 @@ impl Store for ClusterStore {
             for (rule, count) in own.into_iter().flatten() {
                 *conflicts.rules.entry(rule).or_default() += count;
             }
+        }
+        for (rule, count) in self.0.refusals.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            *conflicts.rules.entry(rule.clone()).or_default() += count;
         }
         conflicts
     }

@@ -212,6 +212,7 @@ impl Job for OfYcsb<'_> {
             }
             Ok(())
         }));
+        seated.session.count_refusals();
         match ended.and_then(|ended| ended) {
             Ok(()) => Ok(Outcome::Committed),
             // The run is over.
