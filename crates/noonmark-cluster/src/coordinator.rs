@@ -92,8 +92,8 @@ struct Copied {
 struct Part {
     /// What it last said that it stands for.
     standing: Option<Standing>,
-    /// The latest commit time of those that it has frozen, if it has; the earliest one bounds what it stands for.
-    frozen_until: Option<Timestamp>,
+    /// It has agreed to all commit times from the earliest that it stands for to the latest.
+    has_frozen: bool,
     /// The number of the last request to it.
     number: u32,
     /// That it has not answered it.
@@ -316,7 +316,7 @@ impl Coordinator {
         let running = self.running.as_mut()?;
         let asked = running.servers(|part| part.must_be_asked(at, self.planted));
         (running.asked, running.votes) = (asked.len(), 0);
-        let others_agreed = running.parts.values().any(|part| part.frozen_until.is_some());
+        let others_agreed = running.parts.values().any(|part| part.has_frozen);
         let alone = asked.len() == 1 && !running.is_rehearsal && !others_agreed;
         running.phase = Phase::Preparing { at };
         for server in &asked {
@@ -422,6 +422,12 @@ impl Coordinator {
             }
             Reply::Ended => return None,
         };
+        if let Some(refusal) = running.has_no_time(self.floor)
+            && !matches!(came, StepOutcome::Committed(_))
+        {
+            return Some(self.refuse(now_ns, refusal, out));
+        }
+        let part = running.parts.get_mut(&from)?;
         let all_answered = |running: &Running| running.parts.values().all(|part| part.unanswered.is_none());
         match (&mut running.phase, came) {
             (Phase::Operating { outcomes: so_far, .. }, StepOutcome::Executed) => {
@@ -463,9 +469,10 @@ impl Coordinator {
             }
             (Phase::Preparing { at }, StepOutcome::Range(from, until)) => {
                 let at = *at;
-                part.frozen_until = Some(until);
+                part.has_frozen = true;
                 if let Some(standing) = &mut part.standing {
                     standing.bound = standing.bound.max(from);
+                    standing.latest = standing.latest.min(until);
                     part.is_over |= came.is_left_behind(standing);
                 }
                 if !all_answered(running) {
@@ -497,12 +504,10 @@ impl Coordinator {
     /// All who were asked have answered: it is decided, or they are asked for a later time.
     fn agreed_or_later(&mut self, now_ns: u64, at: Timestamp, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_ref()?;
-        let later = running.earliest(self.floor);
-        let is_over = |part: &Part| part.holds_until().filter(|until| *until < later);
-        let over = running.parts.iter().find_map(|(server, part)| Some((*server, is_over(part)?)));
-        if let Some((server, until)) = over.filter(|_| !self.planted.is(Bug::RangesNotIntersected)) {
-            return Some(self.refuse(now_ns, Refusal::no_common_time(server, until, later), out));
+        if let Some(refusal) = running.has_no_time(self.floor) {
+            return Some(self.refuse(now_ns, refusal, out));
         }
+        let later = running.earliest(self.floor);
         if later > at { self.prepare(now_ns, later, out) } else { self.decide(now_ns, at, out) }
     }
 
@@ -539,15 +544,17 @@ impl Part {
         let asked = |s: Standing| s.has_writes || s.keeps_reads || reads(s) && s.holds_until < at;
         let ends_before = |copy: &Copied| copy.checked_by.is_none() && copy.read.lease.until < at;
         let copies_end = self.copies.iter().any(ends_before) && !planted.is(Bug::CopyUsedPastItsLease);
-        let has_agreed = self.frozen_until.is_some();
         !self.is_over
-            && (!has_agreed && self.standing.is_some_and(asked) || !self.deferred.is_empty() || copies_end)
+            && (!self.has_frozen && self.standing.is_some_and(asked)
+                || !self.deferred.is_empty()
+                || copies_end)
     }
 
-    /// The latest commit time that it has agreed to, if it has frozen any: that of what was read out of copies, too, if it is gone.
-    fn holds_until(&self) -> Option<Timestamp> {
+    /// The latest commit time that it has left: that of what was read out of copies, too, if it is gone.
+    fn latest(&self) -> Timestamp {
         let unchecked = self.copies.iter().filter(|copy| self.is_over && copy.checked_by.is_none());
-        Some(unchecked.map(|copy| copy.read.lease.until).fold(self.frozen_until?, Timestamp::min))
+        let latest = unchecked.map(|copy| copy.read.lease.until).min().unwrap_or(Timestamp::MAX);
+        latest.min(self.standing.map_or(Timestamp::MAX, |standing| standing.latest))
     }
 
     /// Whether it has read something out of a copy that cannot be said to hold at any time.
@@ -578,6 +585,14 @@ impl Running {
         bounds.chain(copies).fold(floor, Timestamp::max)
     }
 
+    /// Why there is no time left at which it can commit, if there is none.
+    fn has_no_time(&self, floor: Timestamp) -> Option<Refusal> {
+        let at = self.earliest(floor);
+        let (server, part) = self.parts.iter().find(|(_, part)| part.latest() < at)?;
+        let ignored = self.planted.is(Bug::RangesNotIntersected);
+        (!ignored).then(|| Refusal::no_common_time(*server, part.latest(), at))
+    }
+
     /// Until when everything holds that this one is not asked about when it is asked to commit at that time. All others hold until then.
     fn hold_until(&self, asked: ServerId, at: Timestamp) -> Timestamp {
         let others = self.parts.iter().filter(|(server, _)| **server != asked);
@@ -604,7 +619,7 @@ impl Running {
     fn part(&mut self, server: ServerId) -> &mut Part {
         self.parts.entry(server).or_insert(Part {
             standing: None,
-            frozen_until: None,
+            has_frozen: false,
             number: 0,
             unanswered: None,
             deferred: Vec::new(),

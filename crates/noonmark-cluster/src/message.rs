@@ -447,10 +447,12 @@ impl WireSize for Answer {
     fn wire_bytes(&self) -> usize {
         HEADER_BYTES
             + match &self.reply {
-                // The step's outcome, and two times and the flags of the standing.
-                Reply::Worked(Work { outcomes, tables, step, .. }) => {
+                // The step's outcome, and two times and the flags of the standing; one more if there is a latest one.
+                Reply::Worked(Work { outcomes, tables, step, standing }) => {
                     let step = if let StepOutcome::Range(..) = step { 17 } else { 9 };
+                    let latest = if standing.latest < Timestamp::MAX { 8 } else { 0 };
                     step + 17
+                        + latest
                         + outcomes.iter().map(WireSize::wire_bytes).sum::<usize>()
                         + tables.len() * TABLE_LEASE_BYTES
                 }

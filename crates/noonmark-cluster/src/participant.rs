@@ -555,6 +555,7 @@ impl Participant {
                     came => came.is_left_behind(&standing),
                 };
                 if let (StepOutcome::Range(_, until), true) = (came, ends_at_vote)
+                    && !planted.is(Bug::RangeNotLeftBehind)
                     && let Some(branch) = self.branch(attempt)
                 {
                     branch.leave_range(until);

@@ -36,6 +36,8 @@ pub enum Bug {
     TableLeaseOfOldCopies,
     /// The ranges of commit times that servers have frozen are not intersected.
     RangesNotIntersected,
+    /// Who has frozen a range, and only read, leaves nothing of it behind when he has voted.
+    RangeNotLeftBehind,
 }
 
 impl Bug {
@@ -56,6 +58,7 @@ impl Bug {
         Bug::TableExtendedWhileSealed,
         Bug::TableLeaseOfOldCopies,
         Bug::RangesNotIntersected,
+        Bug::RangeNotLeftBehind,
     ];
 }
 

@@ -20,7 +20,7 @@ fn first_broken(
 #[test]
 fn every_protocol_alone_and_all_of_them_mixed() {
     let all = ClusterCase::protocols();
-    assert!(all.len() >= 7, "{all:?}");
+    assert!(all.len() >= 8, "{all:?}");
     for protocols in all.iter().map(std::slice::from_ref).chain([&all[..]]) {
         let broken = first_broken(60, protocols, |case| case.run().unwrap());
         assert_eq!(broken, None, "{protocols:?}");
@@ -49,6 +49,8 @@ fn planted_bugs_are_found() {
         (Bug::CopyOverwritten, &leased[..], 2000),
         (Bug::TableExtendedWhileSealed, &leased[..], 4000),
         (Bug::TableLeaseOfOldCopies, &leased[..], 4000),
+        (Bug::RangesNotIntersected, &[Protocol::Dynamic][..], 2000),
+        (Bug::RangeNotLeftBehind, &[Protocol::Dynamic][..], 2000),
     ] {
         let found = first_broken(seeds, protocols, |mut case| {
             case.cluster.planted = Planted::some(bug);
@@ -69,6 +71,7 @@ fn broken_rules_are_found_here_too() {
         (EngineBug::SkipLeafCheck, Protocol::TwoPhaseWaitDie, 1000),
         (EngineBug::ReadUnlockedEarly, Protocol::TwoPhaseNoWait, 1000),
         (EngineBug::SkipValidation, Protocol::Adaptive, 1000),
+        (EngineBug::ReadersNotPushed, Protocol::Dynamic, 1000),
     ] {
         let found =
             first_broken(seeds, &[protocol], |case| case.run_on(|builder| builder.plant(bug)).unwrap());

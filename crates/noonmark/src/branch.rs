@@ -261,6 +261,8 @@ pub enum Leased {
 pub struct Standing {
     /// The transaction cannot commit before this time, for all that the branch knows now.
     pub bound: Timestamp,
+    /// Nor can it after this one: others have left it no later one.
+    pub latest: Timestamp,
     /// What it has read holds until this time, without another look.
     pub holds_until: Timestamp,
     /// It has read, or looked for, something that it does not write.
@@ -559,6 +561,7 @@ impl<H: Host> Branch<H> {
         let logical = context.order == Some(Order::Logical);
         let mut standing = Standing {
             bound: context.floor.max(context.read_bound),
+            latest: Timestamp::MAX,
             holds_until: Timestamp::MAX,
             has_reads: !context.reads.is_empty() || !context.nodes.is_empty(),
             has_writes: !context.writes.is_empty(),
@@ -569,7 +572,9 @@ impl<H: Host> Branch<H> {
             only_looks: !logical && !context.nodes.is_empty(),
         };
         if self.has_range() {
-            standing.bound = standing.bound.max(context.shared.ranges.get(context.slot).lower().time);
+            let range = context.shared.ranges.get(context.slot);
+            standing.bound = standing.bound.max(range.lower().time);
+            standing.latest = range.upper().time;
         }
         for entry in context.writes.entries() {
             let t = entry.table.get();

@@ -35,9 +35,9 @@ const FROZEN: &str = "range: frozen";
 
 /// So many ticks are frozen, unless told otherwise, by a transaction that spans databases.
 ///
-/// Any number is right. The smaller, the sooner the ranges that are frozen in different places have no time in common; the larger, the
-/// faster logical time passes, and the later are those who must come after.
-pub const FROZEN_TICKS: u64 = 64;
+/// Any number is right. The smaller, the sooner the ranges that are frozen in different places have no time in common: some times the room that
+/// a writer leaves to those whom it pushes should fit. The larger, the faster logical time passes, of which there are 2^50 ticks.
+pub const FROZEN_TICKS: u64 = 256;
 
 /// What is asked for each cell that is about to be replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -146,14 +146,19 @@ impl Size {
 pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
     match (cell.protocol, &cell.variant.workload) {
         (Rules::Engine(protocol), Workload::Spanning(spanning)) => {
-            on_servers(cell, spanning, (protocol, None), size, seed)
+            on_servers(cell, spanning, ClusterSpec::new(spanning.servers, protocol), None, size, seed)
         }
         (Rules::Copying(reuse), Workload::Spanning(spanning)) => {
-            on_servers(cell, spanning, (Protocol::Sundial, Some(reuse)), size, seed)
+            let cluster = ClusterSpec::new(spanning.servers, Protocol::Sundial);
+            on_servers(cell, spanning, cluster, Some(reuse), size, seed)
+        }
+        (Rules::Freezing, Workload::Spanning(spanning)) => {
+            let cluster = ClusterSpec::new(spanning.servers, Protocol::Dynamic);
+            on_servers(cell, spanning, ClusterSpec { frozen_ticks: u64::MAX, ..cluster }, None, size, seed)
         }
         (Rules::Engine(protocol), _) => in_engine(cell, protocol, size, seed),
         (Rules::Memory(contender), Workload::Memory(short)) => in_memory(cell, short, contender, size, seed),
-        (Rules::Memory(_) | Rules::Copying(_), _) => Err(unfit(cell)),
+        (Rules::Memory(_) | Rules::Copying(_) | Rules::Freezing, _) => Err(unfit(cell)),
     }
 }
 
@@ -195,7 +200,8 @@ fn in_memory(
 fn on_servers(
     cell: &Cell,
     spanning: &Spanning,
-    (protocol, reuse): (Protocol, Option<Reuse>),
+    cluster: ClusterSpec,
+    reuse: Option<Reuse>,
     size: &Size,
     seed: u64,
 ) -> Result<RunReport, ExperimentError> {
@@ -232,7 +238,7 @@ fn on_servers(
         // What takes long in the world is not yet lost.
         wait_max_ns: WAIT_MAX_DEFAULT_NS.max(50 * farthest_ns),
         resend_after_ns: RESEND_AFTER_DEFAULT_NS.max(10 * farthest_ns),
-        ..ClusterSpec::new(spanning.servers, protocol)
+        ..cluster
     };
     let spec = YcsbSpec {
         rows,
@@ -397,7 +403,7 @@ fn report(
     }
     // What is the engine's to say.
     let engine = |words: &str| match cell.protocol {
-        Rules::Engine(_) | Rules::Copying(_) => words.to_owned(),
+        Rules::Engine(_) | Rules::Copying(_) | Rules::Freezing => words.to_owned(),
         Rules::Memory(_) => String::new(),
     };
     // The least that so many of them took at most.

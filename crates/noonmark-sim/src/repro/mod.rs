@@ -86,6 +86,8 @@ pub enum Rules {
     Engine(Protocol),
     /// Those of `sundial`, at servers that keep copies of each other's rows.
     Copying(Reuse),
+    /// Those of `dynamic`, at servers that freeze all commit times from the first on, as MaaT does [Sundial §5.2].
+    Freezing,
     /// A control's, in transactional memory. Granularities are nothing to it.
     Memory(Contender),
 }
@@ -109,6 +111,7 @@ impl Rules {
             Rules::Copying(Reuse::Always) => "sundial, always reuse",
             Rules::Copying(Reuse::Never) => "sundial, always request",
             Rules::Copying(Reuse::Voted) => "sundial, hybrid",
+            Rules::Freezing => "dynamic, frozen without end",
             Rules::Memory(contender) => contender.name(),
         }
     }
