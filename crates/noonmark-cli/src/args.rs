@@ -404,7 +404,10 @@ Examples:
 
 A seed decides everything: tables, protocols, transactions, and which of the workers goes on at each step. The workers are coroutines
 on one thread, so a seed gives the same run on every machine. What is printed of a broken one is the checker's report,
-after the case has been made as small as it still fails.")]
+after the case has been made as small as it still fails.
+
+Everything that is promised of clusters, checked on 100000 transactions of each protocol (some minutes each):
+noonmark fuzz --cluster --transactions 100000")]
 pub struct Fuzz {
     /// Protocols, commas between; tables take one of them, or several are mixed [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -417,6 +420,10 @@ pub struct Fuzz {
     /// On clusters of one to four servers, over a network that loses, doubles and holds up messages and is cut in two
     #[arg(long)]
     pub cluster: bool,
+
+    /// Each protocol by itself, and then all of them mixed: as many seeds as it takes until so many transactions have committed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub transactions: Option<u64>,
 }
 
 fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {

@@ -10,7 +10,9 @@ use crate::args::Repro;
 use crate::error::Failure;
 use crate::{bench, machine, output};
 use indicatif::{ProgressBar, ProgressStyle};
-use noonmark_sim::repro::{self, Axis, Cell, Contended, Experiment, Plan, Short, Size, Spanning, Workload};
+use noonmark_sim::repro::{
+    self, Axis, Cell, Contended, Experiment, Plan, Sharing, Short, Size, Spanning, Workload,
+};
 use noonmark_workloads::driver::memory;
 use noonmark_workloads::report::{
     self, Reproduction, RunReport, latency, rate, reproductions_json, reproductions_page, reproductions_text,
@@ -165,16 +167,22 @@ fn in_words(cell: &Cell) -> String {
         Workload::Ycsb { .. } | Workload::Leased(_) => "YCSB".into(),
         Workload::Spanning(Spanning { servers: 1, .. }) => "YCSB on 1 server".into(),
         Workload::Spanning(spanning) => format!("YCSB on {} servers", spanning.servers),
+        Workload::Sharing(Sharing { accounts: 0, workers, .. }) => format!("reads at {workers} workers"),
+        Workload::Sharing(Sharing { workers, .. }) => format!("transfers at {workers} workers"),
         Workload::Contended(Contended { contention_percent: x, read_only_percent, .. }) => {
             format!("YCSB {x}:{} {read_only_percent} % read-only", 100 - x)
         }
         Workload::Tpcc { .. } => String::from("TPC-C"),
+        Workload::Warehouses(warehouses) => {
+            format!("TPC-C on {} servers of {} warehouses", warehouses.servers, warehouses.a_server)
+        }
         Workload::Memory(Short { structure, updates_percent, .. }) => {
             format!("{structure} {updates_percent} % updates")
         }
     };
     let cores = match (&cell.variant.workload, cell.cores) {
-        (Workload::Spanning(_), workers) => format!("{workers} workers each"),
+        (Workload::Spanning(_) | Workload::Warehouses(_), workers) => format!("{workers} workers each"),
+        (Workload::Sharing(_), clients) => format!("{clients} clients"),
         (_, 1) => "1 core".into(),
         (_, cores) => format!("{cores} cores"),
     };

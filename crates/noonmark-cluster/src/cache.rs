@@ -16,16 +16,20 @@
 //! In a cluster whose databases are not in logical order no lease holds: each copy that was read is looked at when its reader
 //! commits. That saves the bytes of the row and the time of the answer, not the message; and order is strict.
 //!
-//! What it does not do: keep index nodes, so that scans, and keys without a row, are always asked for.
+//! Index nodes are kept as rows are. A node says which keys of an interval have records, so it answers for a key without a row, and, if there are
+//! copies of all its rows, for a range ([`Cache::look_range`]).
+//!
+//! What it does not do: keep which rows are absent though they have records, until those have been reclaimed: those, and ranges in which
+//! they are, are asked for. Leases of whole tables do not extend those of nodes.
 
 use crate::message::TableLease;
 use crate::partition::{ServerId, TableId};
 use crate::planted::{Bug, Planted};
 use noonmark::Timestamp;
-use noonmark::branch::{Lease, Values};
+use noonmark::branch::{Lease, Node, Values};
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// When a copy is read instead of asking for its row [Sundial §4.2].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,6 +137,15 @@ pub enum Look {
     Miss,
 }
 
+/// A range, as copies have it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RangeCopy {
+    /// Index nodes that cover it.
+    pub nodes: Vec<Arc<Node>>,
+    /// Its rows, in the order that was asked for.
+    pub rows: Vec<(Place, Copy)>,
+}
+
 /// What a copy is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -166,13 +179,36 @@ impl Entry {
 
 type RowKey = (TableId, Vec<u8>);
 
+/// Where a node begins.
+type NodeKey = (ServerId, TableId, Vec<u8>);
+
+struct NodeEntry {
+    node: Arc<Node>,
+    turn: u64,
+}
+
+impl NodeEntry {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + 2 * self.node.lower.len() + self.node.len_bytes()
+    }
+}
+
+/// What has been used.
+#[derive(Clone, Debug)]
+enum Used {
+    Row(RowKey),
+    Node(NodeKey),
+}
+
 #[derive(Default)]
 struct Bank {
     rows: HashMap<RowKey, Vec<Entry>>,
-    /// Which row has been used when, the longest ago first.
+    /// **Invariant**: those of one table of one server do not overlap.
+    nodes: BTreeMap<NodeKey, NodeEntry>,
+    /// Which row, or node, has been used when, the longest ago first.
     ///
     /// **Invariant**: one for each entry, under its turn.
-    turns: BTreeMap<u64, RowKey>,
+    turns: BTreeMap<u64, Used>,
     turn: u64,
     bytes: usize,
 }
@@ -196,8 +232,42 @@ impl Bank {
         self.turn += 1;
         entry.turn = self.turn;
         self.bytes += entry.bytes(&key);
-        self.turns.insert(self.turn, key.clone());
+        self.turns.insert(self.turn, Used::Row(key.clone()));
         self.rows.entry(key).or_default().push(entry);
+    }
+
+    /// Takes a node out.
+    fn remove_node(&mut self, key: &NodeKey) -> Option<NodeEntry> {
+        let entry = self.nodes.remove(key)?;
+        self.turns.remove(&entry.turn);
+        self.bytes -= entry.bytes();
+        Some(entry)
+    }
+
+    /// Puts a node in that overlaps none, as the one used last.
+    fn insert_node(&mut self, server: ServerId, table: TableId, node: Arc<Node>) {
+        self.turn += 1;
+        let (key, entry) = ((server, table, node.lower.clone()), NodeEntry { node, turn: self.turn });
+        self.bytes += entry.bytes();
+        self.turns.insert(self.turn, Used::Node(key.clone()));
+        self.nodes.insert(key, entry);
+    }
+
+    /// The node that begins last of those that begin where a key is, or before.
+    fn node_before(&self, key: NodeKey) -> Option<&Arc<Node>> {
+        let (server, table, _) = key;
+        let first = (server, table, Vec::new());
+        self.nodes.range(first..=key).next_back().map(|(_, entry)| &entry.node)
+    }
+
+    /// The nodes that overlap this one.
+    fn overlapping(&self, server: ServerId, table: TableId, node: &Node) -> Vec<NodeKey> {
+        let before = self.node_before((server, table, node.lower.clone())).map(|before| before.lower.clone());
+        let from = (server, table, before.unwrap_or_else(|| node.lower.clone()));
+        let of_table = self.nodes.range(from..).take_while(|(key, _)| (key.0, key.1) == (server, table));
+        let is_before = |one: &Node, other: &Node| one.upper.as_ref().is_some_and(|end| *end <= other.lower);
+        let overlaps = |other: &Node| !is_before(other, node) && !is_before(node, other);
+        of_table.filter(|(_, entry)| overlaps(&entry.node)).map(|(key, _)| key.clone()).collect()
     }
 
     fn find(&mut self, key: &RowKey, groups: &Range<usize>) -> Option<&mut Entry> {
@@ -210,8 +280,21 @@ impl Bank {
         let turn = self.turn;
         let Some(entry) = self.find(key, groups) else { return };
         let before = std::mem::replace(&mut entry.turn, turn);
-        if let Some(key) = self.turns.remove(&before) {
-            self.turns.insert(turn, key);
+        self.move_turn(before);
+    }
+
+    /// The same of a node.
+    fn touch_node(&mut self, key: &NodeKey) {
+        self.turn += 1;
+        let turn = self.turn;
+        let Some(entry) = self.nodes.get_mut(key) else { return };
+        let before = std::mem::replace(&mut entry.turn, turn);
+        self.move_turn(before);
+    }
+
+    fn move_turn(&mut self, before: u64) {
+        if let Some(used) = self.turns.remove(&before) {
+            self.turns.insert(self.turn, used);
         }
     }
 
@@ -219,16 +302,22 @@ impl Bank {
     fn shrink(&mut self, bytes_max: usize) -> u64 {
         let mut dropped = 0;
         while self.bytes > bytes_max
-            && let Some((turn, key)) = self.turns.first_key_value()
+            && let Some((turn, used)) = self.turns.first_key_value()
         {
-            let (turn, key) = (*turn, key.clone());
-            let groups = self.rows.get(&key).and_then(|entries| {
-                entries.iter().find(|entry| entry.turn == turn).map(|entry| entry.groups.clone())
-            });
-            match groups {
-                Some(groups) => self.remove(&key, &groups).map_or((), drop),
-                None => self.turns.remove(&turn).map_or((), drop),
+            let turn = *turn;
+            match used.clone() {
+                Used::Node(key) => self.remove_node(&key).map_or((), drop),
+                Used::Row(key) => {
+                    let groups = self.rows.get(&key).and_then(|entries| {
+                        entries.iter().find(|entry| entry.turn == turn).map(|entry| entry.groups.clone())
+                    });
+                    if let Some(groups) = groups {
+                        self.remove(&key, &groups);
+                    }
+                }
             }
+            // (It is gone with what was used then.)
+            self.turns.remove(&turn);
             dropped += 1;
         }
         dropped
@@ -306,35 +395,183 @@ impl Cache {
 
     /// What to do for a read.
     pub fn look(&self, place: &Place) -> Look {
-        let key = row_key(place);
-        let found = {
-            let mut bank = lock(self.bank(&key));
-            bank.touch(&key, &place.groups);
-            bank.find(&key, &place.groups).map(|entry| (entry.copy.clone(), entry.as_of))
-        };
+        let found = self.find(place);
         let mut tables = lock(&self.tables);
-        let Some((mut copy, as_of)) = found else {
+        let Some(copy) = found else {
             tables.counts.missed += 1;
             return Look::Miss;
         };
-        if let Some(lease) = tables.leases.get(&(place.server, place.table)) {
-            let holds = as_of == Some(lease.writes) || self.planted.is(Bug::TableLeaseOfOldCopies);
-            if holds {
-                copy.lease.until = copy.lease.until.max(lease.until);
-            }
-        }
-        let votes = tables.votes.get(&place.table).copied().unwrap_or_default();
-        let reuse = match self.options.reuse {
-            ReusePolicy::Always => true,
-            ReusePolicy::Never => false,
-            ReusePolicy::Voted(share) => votes.current + votes.stale > 0 && votes.share() >= share,
-        };
-        if reuse {
+        if tables.reuses(place.table, self.options.reuse) {
             tables.counts.reused += 1;
             Look::Reuse(copy)
         } else {
             tables.counts.requested += 1;
             Look::Request(copy)
+        }
+    }
+
+    /// The copy of a row, if there is one.
+    fn find(&self, place: &Place) -> Option<Copy> {
+        let key = row_key(place);
+        let (mut copy, as_of) = {
+            let mut bank = lock(self.bank(&key));
+            bank.touch(&key, &place.groups);
+            bank.find(&key, &place.groups).map(|entry| (entry.copy.clone(), entry.as_of))?
+        };
+        if let Some(lease) = lock(&self.tables).leases.get(&(place.server, place.table)) {
+            let holds = as_of == Some(lease.writes) || self.planted.is(Bug::TableLeaseOfOldCopies);
+            if holds {
+                copy.lease.until = copy.lease.until.max(lease.until);
+            }
+        }
+        Some(copy)
+    }
+
+    /// Whether nodes are of any use.
+    pub fn keeps_nodes(&self) -> bool {
+        self.options.reuse != ReusePolicy::Never
+    }
+
+    /// An index node that says that there is no row at a place, if there is a copy of it that should be read.
+    pub fn look_absent(&self, place: &Place) -> Option<Arc<Node>> {
+        let node = match self.planted.is(Bug::NodeUsedBeyondItsFence) {
+            false => self.node_at(place.server, place.table, &place.key),
+            true => {
+                let bank = lock(self.bank_of_nodes(place.server, place.table));
+                bank.node_before((place.server, place.table, place.key.clone())).cloned()
+            }
+        };
+        let node = node.filter(|node| node.lacks(&place.key))?;
+        let mut tables = lock(&self.tables);
+        tables.reuses(place.table, self.options.reuse).then(|| {
+            tables.counts.reused += 1;
+            node
+        })
+    }
+
+    /// Column groups of the rows of a range at one server, if there are copies of all of it that should be read: as many as `limit` at
+    /// most, in the order of the keys or in reverse.
+    pub fn look_range(
+        &self,
+        (server, table): (ServerId, TableId),
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        groups: &Range<usize>,
+        reverse: bool,
+        limit: usize,
+    ) -> Option<RangeCopy> {
+        let bytes = |bound: Bound<&[u8]>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => Some(key.to_vec()),
+            Bound::Unbounded => None,
+        };
+        let (first, last) = (bytes(lower), bytes(upper));
+        let is_empty = first.as_ref().zip(last.as_ref()).is_some_and(|(first, last)| first > last);
+        if is_empty || limit == 0 || !lock(&self.tables).reuses(table, self.options.reuse) {
+            return None;
+        }
+        let mut range = RangeCopy::default();
+        let mut node = match (reverse, &first, &last) {
+            (false, first, _) => self.node_at(server, table, first.as_deref().unwrap_or_default())?,
+            (true, _, Some(last)) => self.node_at(server, table, last)?,
+            (true, _, None) => self.last_node(server, table)?,
+        };
+        'nodes: loop {
+            range.nodes.push(Arc::clone(&node));
+            let mut keys: Vec<&Vec<u8>> =
+                node.keys.iter().filter(|key| (lower, upper).contains(&key.as_slice())).collect();
+            if reverse {
+                keys.reverse();
+            }
+            for key in keys {
+                let place = Place { server, table, key: key.clone(), groups: groups.clone() };
+                let copy = self.find(&place)?;
+                range.rows.push((place, copy));
+                if range.rows.len() == limit {
+                    break 'nodes;
+                }
+            }
+            let next = match reverse {
+                false => match &node.upper {
+                    Some(end) if last.as_ref().is_none_or(|last| end <= last) => {
+                        self.node_at(server, table, end)
+                    }
+                    _ => break,
+                },
+                true if node.lower.is_empty() || first.as_ref().is_some_and(|first| node.lower <= *first) => {
+                    break;
+                }
+                true => self.node_up_to(server, table, &node.lower),
+            };
+            node = next?;
+        }
+        lock(&self.tables).counts.reused += range.rows.len().max(1) as u64;
+        Some(range)
+    }
+
+    /// The node that a key is of.
+    fn node_at(&self, server: ServerId, table: TableId, key: &[u8]) -> Option<Arc<Node>> {
+        let mut bank = lock(self.bank_of_nodes(server, table));
+        let node = Arc::clone(bank.node_before((server, table, key.to_vec()))?);
+        bank.touch_node(&(server, table, node.lower.clone()));
+        node.covers(key).then_some(node)
+    }
+
+    /// The one without an end.
+    fn last_node(&self, server: ServerId, table: TableId) -> Option<Arc<Node>> {
+        let bank = lock(self.bank_of_nodes(server, table));
+        let of_table = bank.nodes.range((server, table, Vec::new())..);
+        let of_table = of_table.take_while(|(key, _)| (key.0, key.1) == (server, table));
+        of_table.map(|(_, entry)| &entry.node).find(|node| node.upper.is_none()).cloned()
+    }
+
+    /// The one that ends here.
+    fn node_up_to(&self, server: ServerId, table: TableId, end: &[u8]) -> Option<Arc<Node>> {
+        let bank = lock(self.bank_of_nodes(server, table));
+        let before = bank.nodes.range((server, table, Vec::new())..(server, table, end.to_vec())).next_back();
+        before.map(|(_, entry)| &entry.node).filter(|node| node.upper.as_deref() == Some(end)).cloned()
+    }
+
+    /// An index node has been asked for, and this is what it is.
+    pub fn keep_node(&self, server: ServerId, table: TableId, node: Node) {
+        let evicted = {
+            let mut bank = lock(self.bank_of_nodes(server, table));
+            // Another client of this server may have been quicker, and seen a newer version, or a later end of this one.
+            let overlapping = bank.overlapping(server, table, &node);
+            let is_newer = |key: &NodeKey| {
+                let of = &bank.nodes[key].node;
+                (of.since, of.until) > (node.since, node.until)
+            };
+            if overlapping.iter().any(is_newer) {
+                return;
+            }
+            for key in overlapping {
+                bank.remove_node(&key);
+            }
+            bank.insert_node(server, table, Arc::new(node));
+            bank.shrink(self.options.bytes_max / self.banks.len())
+        };
+        lock(&self.tables).counts.evicted += evicted;
+    }
+
+    /// A copy of this node was current, and holds until then.
+    pub fn renew_node(&self, server: ServerId, table: TableId, node: &Node, until: Timestamp) {
+        let key = (server, table, node.lower.clone());
+        if let Some(entry) = lock(self.bank_of_nodes(server, table)).nodes.get_mut(&key)
+            && entry.node.is_same(node)
+            && entry.node.until >= entry.node.since
+            && entry.node.until < until
+        {
+            Arc::make_mut(&mut entry.node).until = until;
+        }
+        lock(&self.tables).vote(table, true);
+    }
+
+    /// Drops the node that says that there is no row under a key, or that begins there.
+    pub fn remove_node(&self, server: ServerId, table: TableId, key: &[u8]) {
+        let mut bank = lock(self.bank_of_nodes(server, table));
+        let node = bank.node_before((server, table, key.to_vec()));
+        let node = node.filter(|node| node.excludes(key) || node.lower == key).map(|node| node.lower.clone());
+        if let Some(lower) = node {
+            bank.remove_node(&(server, table, lower));
         }
     }
 
@@ -376,9 +613,10 @@ impl Cache {
         lock(&self.tables).vote(place.table, true);
     }
 
-    /// Copies of this row are not current.
-    pub fn drop_stale(&self, table: TableId, key: &[u8]) {
+    /// Copies of this row are not current, or that of the node that begins there.
+    pub fn drop_stale(&self, server: ServerId, table: TableId, key: &[u8]) {
         self.remove(table, key);
+        self.remove_node(server, table, key);
         lock(&self.tables).vote(table, false);
     }
 
@@ -427,6 +665,11 @@ impl Cache {
         }
     }
 
+    /// That of the nodes of a table of a server: all in one, so that neighbours are found.
+    fn bank_of_nodes(&self, server: ServerId, table: TableId) -> &Mutex<Bank> {
+        self.bank(&(table, server.number().to_be_bytes().to_vec()))
+    }
+
     fn bank(&self, key: &RowKey) -> &Mutex<Bank> {
         // FNV-1a.
         let seed = 0xcbf2_9ce4_8422_2325_u64 ^ key.0.index() as u64;
@@ -437,6 +680,16 @@ impl Cache {
 }
 
 impl Tables {
+    /// Whether a copy is read that there is.
+    fn reuses(&self, table: TableId, policy: ReusePolicy) -> bool {
+        let votes = self.votes.get(&table).copied().unwrap_or_default();
+        match policy {
+            ReusePolicy::Always => true,
+            ReusePolicy::Never => false,
+            ReusePolicy::Voted(share) => votes.current + votes.stale > 0 && votes.share() >= share,
+        }
+    }
+
     fn vote(&mut self, table: TableId, is_current: bool) {
         self.votes.entry(table).or_default().count(is_current);
         match is_current {

@@ -15,16 +15,22 @@
 //! Clients of a server may share a [cache](crate::cache) of other servers' rows. What a transaction has read is then answered out of what it
 //! has seen before, if it asks for it again.
 //!
+//! A row that is only added to need not be read: see [`Transaction::add`], and `client/updates.rs`.
+//!
 //! What it does not do: run two operations of one transaction at the same time, unless they are asked for together
 //! ([`Transaction::get_many`]).
 
-use crate::cache::{Cache, Copy, Look, Place};
+mod updates;
+
+use crate::begin_clock::BeginClock;
+use crate::cache::{Cache, Copy, Look, Place, RangeCopy};
 use crate::coordinator::{Coordinator, CopyRead, Event, Outgoing};
-use crate::message::{Answer, ClientId, Operation, Outcome, Purpose, Refusal, TableLease};
+use crate::message::{Answer, AttemptId, ClientId, Operation, Outcome, Purpose, Refusal, TableLease};
 use crate::partition::{PartitionMap, ServerId, TableId};
+use crate::phases::{Phase, PhaseTimes, Stopwatch};
 use crate::planted::{Bug, Planted};
-use noonmark::branch::Values;
-use noonmark::{AbortKind, Age, AsKey, Key, KeyBytes, Row, SlotId, Timestamp};
+use noonmark::branch::{KeptScan, Lease, Node, Values, entry_bounds};
+use noonmark::{AbortKind, Age, AsKey, Group, Key, KeyBytes, Row, RowWriter, SlotId, Timestamp};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
@@ -44,6 +50,9 @@ pub trait Link {
 
     /// A random number.
     fn random(&mut self) -> u64;
+
+    /// An attempt has ended, committed or not: for who counts what was sent for it.
+    fn ended(&mut self, _attempt: AttemptId, _committed: bool) {}
 }
 
 /// What has come over a link.
@@ -88,6 +97,26 @@ impl<K: Key, R: Row> Table<K, R> {
     /// Its number.
     pub fn id(&self) -> TableId {
         self.id
+    }
+}
+
+/// A secondary index of a table of a cluster: a handle. The servers keep it, each for the rows that it has.
+#[derive(Debug)]
+pub struct Index<S, K> {
+    id: TableId,
+    types: PhantomData<fn() -> (S, K)>,
+}
+
+impl<S, K> Clone for Index<S, K> {
+    fn clone(&self) -> Self {
+        Index { id: self.id, types: PhantomData }
+    }
+}
+
+impl<S: Key, K: Key> Index<S, K> {
+    /// The index whose entries are the table of this number, and was made with these types at every server.
+    pub fn new(id: TableId) -> Self {
+        Index { id, types: PhantomData }
     }
 }
 
@@ -175,8 +204,16 @@ pub struct Client<L> {
     policy: Policy,
     counts: Counts,
     cache: Option<Arc<Cache>>,
+    clock: Option<Arc<BeginClock>>,
     /// What the transaction that runs has read and written of other servers' rows, if there is a cache.
     remote: Remote,
+    /// The attempt that runs, or was the last one.
+    attempt: AttemptId,
+    watch: Stopwatch,
+    /// Whether each attempt has an age of its own.
+    new_ages: bool,
+    /// Commit-time updates are answered at once: of the last ones the row was not there.
+    looks_first: bool,
     planted: Planted,
 }
 
@@ -195,6 +232,14 @@ impl Remote {
         self.written.iter().any(|(written, _)| written.table == place.table && written.key == place.key)
     }
 
+    /// Whether a row has been written that an index node has no record for.
+    fn has_put_into(&self, server: ServerId, table: TableId, node: &Node) -> bool {
+        let is_put_in = |written: &Place| {
+            (written.server, written.table) == (server, table) && node.excludes(&written.key)
+        };
+        self.written.iter().any(|(written, _)| is_put_in(written))
+    }
+
     fn write(&mut self, place: Place, values: Option<Values>) {
         self.seen.retain(|(seen, _)| (seen.table, &seen.key) != (place.table, &place.key));
         let same_row =
@@ -206,10 +251,20 @@ impl Remote {
     }
 }
 
+/// A scan of one server's rows.
+struct RangeScan<'a> {
+    server: ServerId,
+    table: TableId,
+    bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),
+    groups: &'a Range<usize>,
+    reverse: bool,
+    limit: usize,
+}
+
 /// How to come by what is to be read.
 enum Way {
-    /// Here it is.
-    Have(Values),
+    /// Here it is, or it is known that there is none.
+    Have(Option<Values>),
     /// By asking for it.
     Ask(Purpose, Option<Copy>),
 }
@@ -224,7 +279,12 @@ impl<L: Link> Client<L> {
             policy: Policy::default(),
             counts: Counts::default(),
             cache: None,
+            clock: None,
             remote: Remote::default(),
+            attempt: AttemptId { client: id, sequence: 0 },
+            watch: Stopwatch::default(),
+            new_ages: false,
+            looks_first: false,
             planted: Planted::default(),
         }
     }
@@ -239,9 +299,21 @@ impl<L: Link> Client<L> {
         Client { cache: Some(cache), ..self }
     }
 
+    /// The same; its transactions begin by this clock, which all clients of one server share: they take place no earlier, or, in the
+    /// [order of beginnings](noonmark::Order::Beginning), where every client must have one, exactly then.
+    pub fn with_clock(self, clock: Arc<BeginClock>) -> Self {
+        Client { clock: Some(clock), ..self }
+    }
+
     /// The same; after how long a message is sent again that has not been answered.
     pub fn with_resend_after(self, resend_after_ns: u64) -> Self {
         Client { coordinator: self.coordinator.with_resend_after(resend_after_ns), ..self }
+    }
+
+    /// The same; whether each attempt of a transaction has an age of its own. Unless told so, all have the first one's: whoever fails again and
+    /// again is some time the oldest.
+    pub fn with_new_ages(self, new_ages: bool) -> Self {
+        Client { new_ages, ..self }
     }
 
     /// The same, perhaps broken on purpose.
@@ -263,6 +335,11 @@ impl<L: Link> Client<L> {
     /// How often a rule of its own coordinator has refused something, by the rule, since this was last asked.
     pub fn take_refusals(&mut self) -> BTreeMap<String, u64> {
         self.coordinator.take_refusals()
+    }
+
+    /// What the time of its transactions went into that have ended since this was last asked.
+    pub fn take_times(&mut self) -> PhaseTimes {
+        self.watch.take()
     }
 
     /// What it has counted.
@@ -296,16 +373,35 @@ impl<L: Link> Client<L> {
     /// What the closure answers; or a [`ClusterAbort`] that no retry mends, or once the policy allows no more attempts.
     pub async fn transact<T, E: From<ClusterAbort>>(
         &mut self,
-        mut body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
+        body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
+        let age = self.new_age();
+        self.transact_aged(age, body).await
+    }
+
+    /// The age of a transaction that begins now.
+    pub fn new_age(&self) -> Age {
         let client = self.coordinator.client();
         let number = usize::from(client.server.number()) * 64 + usize::from(client.worker);
-        // Two of one age both take the other for no younger one, and neither waits.
+        // (Two may be of one age. To rules neither is the older one then; to servers, who say who waits, the client's number counts.)
         let slot = SlotId::new(number % SlotId::LIMIT).unwrap_or(SlotId::NOBODY);
-        let age = Age::new(self.link.now_ns(), slot);
+        Age::new(self.link.now_ns(), slot)
+    }
+
+    /// The same as [`Client::transact`], of a transaction that has begun before: it has been given up since
+    /// ([`Policy::attempts_max`]), to be run again when others have been.
+    ///
+    /// # Errors
+    /// As [`Client::transact`].
+    pub async fn transact_aged<T, E: From<ClusterAbort>>(
+        &mut self,
+        age: Age,
+        mut body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let mut attempts = 0;
         loop {
             attempts += 1;
+            let age = if self.new_ages && attempts > 1 { self.new_age() } else { age };
             let mut tx = self.begin(age);
             let answer = body(&mut tx).await;
             let failed = tx.failed.take();
@@ -313,6 +409,8 @@ impl<L: Link> Client<L> {
                 (Ok(value), None) => match self.finish(Coordinator::commit).await {
                     Ok(at) => {
                         self.write_copies(at);
+                        self.attempt_ends(true, false);
+                        self.looks_first = false;
                         self.counts.commits += 1;
                         return Ok(value);
                     }
@@ -324,12 +422,15 @@ impl<L: Link> Client<L> {
                 // Nothing is left that could be validated.
                 (Err(error), Some(_)) => {
                     self.abort();
+                    self.attempt_ends(false, false);
                     return Err(error);
                 }
                 (Err(error), None) => {
                     // It may rest on what was read: so it is told only if that could have been committed.
                     match self.finish(Coordinator::rehearse).await {
                         Ok(_) => {
+                            self.attempt_ends(false, false);
+                            self.looks_first = false;
                             self.counts.rollbacks += 1;
                             return Err(error);
                         }
@@ -338,11 +439,13 @@ impl<L: Link> Client<L> {
                 }
             };
             self.abort();
+            let is_last = self.policy.attempts_max.is_some_and(|max| attempts >= max);
+            self.attempt_ends(false, error.is_retryable() && !is_last);
             if !error.is_retryable() {
                 return Err(error.into());
             }
             self.counts.aborts += 1;
-            if self.policy.attempts_max.is_some_and(|max| attempts >= max) {
+            if is_last {
                 return Err(match error {
                     ClusterAbort::Refused(refusal) => ClusterAbort::Attempts(refusal, attempts),
                     error => error,
@@ -355,23 +458,38 @@ impl<L: Link> Client<L> {
 
     fn begin(&mut self, age: Age) -> Transaction<'_, L> {
         let mut out = Vec::new();
-        self.coordinator.begin(self.link.now_ns(), age, &mut out);
+        let now_ns = self.link.now_ns();
+        if let Some(clock) = &self.clock {
+            self.coordinator.raise_floor(clock.draw(now_ns, self.coordinator.floor()));
+        }
+        self.attempt = self.coordinator.begin(now_ns, age, &mut out);
+        self.watch.enter(now_ns, Phase::Execution);
         self.send(out);
         self.remote = Remote::default();
         Transaction { client: self, failed: None }
+    }
+
+    fn attempt_ends(&mut self, committed: bool, pauses: bool) {
+        self.watch.end(self.link.now_ns(), committed, pauses);
+        self.link.ended(self.attempt, committed);
     }
 
     async fn back_off(&mut self) {
         let longest_ns = u64::try_from(self.policy.backoff_max.as_nanos()).unwrap_or(u64::MAX);
         if longest_ns > 0 {
             let until_ns = self.link.now_ns().saturating_add(self.link.random() % longest_ns);
-            while self.link.now_ns() < until_ns {
-                let received = self.link.receive(Some(until_ns)).await;
-                if received == Received::Closed {
-                    return;
-                }
-                self.take(received);
+            self.pause_until(until_ns).await;
+        }
+    }
+
+    /// Pauses until then, seeing to what comes meanwhile.
+    pub async fn pause_until(&mut self, until_ns: u64) {
+        while self.link.now_ns() < until_ns {
+            let received = self.link.receive(Some(until_ns)).await;
+            if received == Received::Closed {
+                return;
             }
+            self.take(received);
         }
     }
 
@@ -399,6 +517,9 @@ impl<L: Link> Client<L> {
             Received::Answer(answer) => self.coordinator.receive(now_ns, answer, &mut out),
             Received::Nothing | Received::Closed => None,
         };
+        if let Some(Event::Committed(_)) = event {
+            self.watch.enter(now_ns, Phase::Commit);
+        }
         if self.coordinator.wants_time_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             self.coordinator.tick(now_ns, &mut out);
         }
@@ -429,8 +550,9 @@ impl<L: Link> Client<L> {
         &mut self,
         finish: fn(&mut Coordinator, u64, &mut Vec<Outgoing>) -> Option<Event>,
     ) -> Result<Timestamp, ClusterAbort> {
-        let mut out = Vec::new();
-        let event = finish(&mut self.coordinator, self.link.now_ns(), &mut out);
+        let (now_ns, mut out) = (self.link.now_ns(), Vec::new());
+        let event = finish(&mut self.coordinator, now_ns, &mut out);
+        self.watch.enter(now_ns, if event.is_some() { Phase::Commit } else { Phase::Prepare });
         self.send(out);
         match self.wait(event).await? {
             Event::Committed(at) => {
@@ -443,8 +565,9 @@ impl<L: Link> Client<L> {
     }
 
     fn refused(&mut self, refusal: Refusal) -> ClusterAbort {
+        self.looks_first |= refusal.is_lost_row();
         if let Some(cache) = &self.cache {
-            refusal.stale.iter().for_each(|(table, key)| cache.drop_stale(*table, key));
+            refusal.stale.iter().for_each(|(table, key)| cache.drop_stale(refusal.server, *table, key));
         }
         ClusterAbort::Refused(refusal)
     }
@@ -464,9 +587,13 @@ impl<L: Link> Client<L> {
         self.learn_of_tables();
         let renewed = self.coordinator.take_renewed();
         let Some(cache) = &self.cache else { return };
-        for (CopyRead { place, lease }, table) in renewed {
-            if !self.remote.has_written(&place) {
-                cache.renew(&place, &lease.written, at, table);
+        for (CopyRead { place, lease, node }, table) in renewed {
+            match node {
+                Some(node) if !self.remote.has_put_into(place.server, place.table, &node) => {
+                    cache.renew_node(place.server, place.table, &node, at);
+                }
+                None if !self.remote.has_written(&place) => cache.renew(&place, &lease.written, at, table),
+                _ => {}
             }
         }
     }
@@ -477,7 +604,10 @@ impl<L: Link> Client<L> {
         for (place, values) in self.remote.written.drain(..) {
             match values {
                 Some(values) => cache.write(&place, values, at),
-                None => cache.remove(place.table, &place.key),
+                None => {
+                    cache.remove(place.table, &place.key);
+                    cache.remove_node(place.server, place.table, &place.key);
+                }
             }
         }
     }
@@ -495,20 +625,79 @@ impl<L: Link> Client<L> {
             return Way::Ask(Purpose::Read, None);
         };
         if let Some((_, values)) = self.remote.seen.iter().find(|(seen, _)| seen == place) {
-            return Way::Have(values.clone());
+            return Way::Have(Some(values.clone()));
         }
         if self.remote.has_written(place) {
             return Way::Ask(Purpose::Read, None);
         }
         match cache.look(place) {
             Look::Reuse(Copy { values, lease }) => {
-                self.coordinator.read_copy(CopyRead { place: place.clone(), lease });
-                self.remote.seen.push((place.clone(), values.clone()));
-                Way::Have(values)
+                self.read_copy(place, &values, lease);
+                Way::Have(Some(values))
             }
             Look::Request(copy) => Way::Ask(Purpose::Confirm(copy.lease.written.clone()), Some(copy)),
-            Look::Miss => Way::Ask(Purpose::Keep, None),
+            Look::Miss => match cache.look_absent(place) {
+                Some(node) if !self.remote.has_put_into(place.server, place.table, &node) => {
+                    self.coordinator.read_copy(CopyRead::of_node(place.server, place.table, node));
+                    Way::Have(None)
+                }
+                _ => Way::Ask(Purpose::Keep, None),
+            },
         }
+    }
+
+    /// A row is read out of a copy.
+    fn read_copy(&mut self, place: &Place, values: &Values, lease: Lease) {
+        self.coordinator.read_copy(CopyRead { place: place.clone(), lease, node: None });
+        self.remote.seen.push((place.clone(), values.clone()));
+    }
+
+    /// The rows of a range at another server, out of copies, if there are copies of all of it.
+    fn look_range(&mut self, scan: &RangeScan<'_>) -> Option<Vec<(Vec<u8>, Values)>> {
+        let RangeScan { server, table, bounds, groups, reverse, limit } = *scan;
+        let cache = self.cache.as_ref()?;
+        // What the transaction itself has written, its server knows.
+        let has_written =
+            self.remote.written.iter().any(|(place, _)| (place.server, place.table) == (server, table));
+        if has_written {
+            return None;
+        }
+        let RangeCopy { nodes, rows } = cache.look_range((server, table), bounds, groups, reverse, limit)?;
+        for node in nodes {
+            self.coordinator.read_copy(CopyRead::of_node(server, table, node));
+        }
+        let read = |(place, Copy { values, lease }): (Place, Copy)| {
+            let seen =
+                self.remote.seen.iter().find(|(seen, _)| *seen == place).map(|(_, values)| values.clone());
+            let values = seen.unwrap_or_else(|| {
+                self.read_copy(&place, &values, lease);
+                values
+            });
+            (place.key, values)
+        };
+        Some(rows.into_iter().map(read).collect())
+    }
+
+    /// The rows of a range, as its server has told them, perhaps to be kept.
+    fn take_range(&mut self, scan: &RangeScan<'_>, outcome: Outcome) -> Option<Vec<(Vec<u8>, Values)>> {
+        let KeptScan { rows, nodes } = match outcome {
+            Outcome::Rows(rows) => return Some(rows),
+            Outcome::Kept(kept) => kept,
+            _ => return None,
+        };
+        let (server, table) = (scan.server, scan.table);
+        let cache = self.cache.clone();
+        if let Some(cache) = &cache {
+            nodes.into_iter().for_each(|node| cache.keep_node(server, table, node));
+        }
+        let keep = |(key, values, lease): (Vec<u8>, Values, Option<Lease>)| {
+            if let (Some(cache), Some(lease)) = (&cache, lease) {
+                let place = Place { server, table, key: key.clone(), groups: scan.groups.clone() };
+                cache.keep(&place, Copy { values: values.clone(), lease }, None, None);
+            }
+            (key, values)
+        };
+        Some(rows.into_iter().map(keep).collect())
     }
 
     /// What was read, whether it was told or is as in the copy.
@@ -522,9 +711,18 @@ impl<L: Link> Client<L> {
         let (values, lease, had) = match (outcome, had) {
             (Outcome::Copy(values, lease), had) => (values, lease, had.map(|_| false)),
             (Outcome::Current(lease), Some(had)) => (had.values, Some(lease), Some(true)),
+            (Outcome::Absent(node), had) => {
+                if let Some(cache) = &self.cache {
+                    if had.is_some() {
+                        cache.drop_stale(place.server, place.table, &place.key);
+                    }
+                    cache.keep_node(place.server, place.table, node);
+                }
+                return Outcome::Row(None);
+            }
             (Outcome::Row(None), Some(_)) => {
                 if let Some(cache) = &self.cache {
-                    cache.drop_stale(place.table, &place.key);
+                    cache.drop_stale(place.server, place.table, &place.key);
                 }
                 return Outcome::Row(None);
             }
@@ -674,11 +872,12 @@ impl<L: Link> Transaction<'_, L> {
             let Some(mut row) = self.one_row::<R>(of_key)? else {
                 return Err(missing::<K>(KeyBytes::of(key).as_slice()));
             };
-            each(index, &mut row);
+            let changes_entries =
+                self.change_row(table.id, table.groups.start, &mut row, |row| each(index, row));
             let places = places.by_ref().take(count);
             if *is_changed {
                 let values = Values::of(&row);
-                places.for_each(|place| self.defer(place, values.clone()));
+                places.for_each(|place| self.defer(place, values.clone(), changes_entries));
             } else {
                 places.for_each(drop);
             }
@@ -686,12 +885,51 @@ impl<L: Link> Transaction<'_, L> {
         Ok(())
     }
 
+    /// Changes a row that has been read to be written. Says whether its entries in secondary indexes may be others now.
+    fn change_row<R: Row>(
+        &self,
+        table: TableId,
+        from: usize,
+        row: &mut R,
+        change: impl FnOnce(&mut R),
+    ) -> bool {
+        let indexed = self.client.map.indexed(table);
+        if indexed.is_empty() {
+            change(row);
+            return false;
+        }
+        let before = Encoded::of(row);
+        change(row);
+        let after = Encoded::of(row);
+        let differs = |group: usize| {
+            let at = group.checked_sub(from);
+            at.is_some_and(|at| before.0.get(at) != after.0.get(at))
+        };
+        indexed.iter().any(|groups| groups.clone().any(differs))
+    }
+
+    /// Gives a row that the transaction has read a new value, with the next message to its server. If the row turns out not to be there, the
+    /// transaction ends.
+    ///
+    /// The row is in the read set, and in the write set beside; [`Transaction::update`] and [`Transaction::access_many`] read it to be
+    /// written, into one.
+    pub fn write_later<K: Key, R: Row>(&mut self, table: &Table<K, R>, key: impl AsKey<K>, row: R) {
+        let key = KeyBytes::of(&key);
+        let place = self.client.place(table.id, key.as_slice(), &table.groups);
+        let values = Values::of(&row);
+        for server in self.client.map.writers(table.id, key.as_slice()) {
+            let Place { table, key, groups, .. } = place.clone();
+            let write = Operation::Write { table, key, groups, values: values.clone() };
+            self.client.coordinator.defer_unannounced(server, write);
+            self.note_write(Place { server, ..place.clone() }, Some(values.clone()));
+        }
+    }
+
     /// Has a row written that has been read to be written, with the next message to its server.
-    fn defer(&mut self, place: Place, values: Values) {
+    fn defer(&mut self, place: Place, values: Values, changes_entries: bool) {
         let Place { server, table, key, groups } = place.clone();
-        self.client
-            .coordinator
-            .defer(server, Operation::Write { table, key, groups, values: values.clone() });
+        let write = Operation::Write { table, key, groups, values: values.clone() };
+        self.client.coordinator.defer(server, write, changes_entries);
         self.note_write(place, Some(values));
     }
 
@@ -726,7 +964,7 @@ impl<L: Link> Transaction<'_, L> {
         let mut outcomes = self.run(operations).await?.into_iter();
         let tables = self.client.learn_of_tables();
         let answers = ways.into_iter().filter_map(|way| match way {
-            Ok(values) => Some(Outcome::Row(Some(values))),
+            Ok(values) => Some(Outcome::Row(values)),
             Err((place, copy)) => Some(self.client.take_read(place, copy, outcomes.next()?, &tables)),
         });
         Ok(answers.collect())
@@ -742,16 +980,24 @@ impl<L: Link> Transaction<'_, L> {
         key: impl AsKey<K>,
         change: impl FnOnce(&mut R),
     ) -> Result<(), ClusterAbort> {
-        let key = KeyBytes::of(&key);
+        self.update_by_key(table, KeyBytes::of(&key), change).await
+    }
+
+    async fn update_by_key<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: KeyBytes,
+        change: impl FnOnce(&mut R),
+    ) -> Result<(), ClusterAbort> {
         let place = self.client.place(table.id, key.as_slice(), &table.groups);
         let servers = self.client.map.writers(table.id, key.as_slice());
         let places = servers.into_iter().map(|server| Place { server, ..place.clone() });
         let reads = places.clone().map(|place| (place, true)).collect();
         let outcomes = self.read(reads).await?;
         let Some(mut row) = self.one_row::<R>(outcomes)? else { return Err(missing::<K>(key.as_slice())) };
-        change(&mut row);
+        let changes_entries = self.change_row(table.id, table.groups.start, &mut row, change);
         let values = Values::of(&row);
-        places.for_each(|place| self.defer(place, values.clone()));
+        places.for_each(|place| self.defer(place, values.clone(), changes_entries));
         Ok(())
     }
 
@@ -857,26 +1103,77 @@ impl<L: Link> Transaction<'_, L> {
         fn bytes<K: Key>(bound: Bound<&K>) -> Bound<Vec<u8>> {
             bound.map(|key| KeyBytes::of(key).as_slice().to_vec())
         }
-        let (lower, upper) = (bytes(keys.start_bound()), bytes(keys.end_bound()));
+        let bounds = (bytes(keys.start_bound()), bytes(keys.end_bound()));
+        let rows = self.scan(table.id, &table.groups, bounds, reverse, limit).await?;
+        let typed = rows.iter().map(|(key, values)| Some((K::read(key)?, values.decode()?)));
+        typed.collect::<Option<Vec<_>>>().ok_or_else(|| self.fail(ClusterAbort::Types))
+    }
+
+    /// The entries of a secondary index whose secondary keys are in a range, at most so many, in order or in reverse: pairs of a secondary and a
+    /// primary key. Entries of one secondary key are in the order of their primary keys.
+    ///
+    /// Which servers are asked is said when the index is [made](crate::partition::IndexReach).
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub async fn range_by<S: Key, K: Key>(
+        &mut self,
+        index: &Index<S, K>,
+        keys: impl RangeBounds<S>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(S, K)>, ClusterAbort> {
+        let bounds = entry_bounds::<S, K>(&keys);
+        let entries = self.scan(index.id, &(0..0), bounds, reverse, limit).await?;
+        let typed = entries.iter().map(|(entry, _)| <(S, K)>::read(entry));
+        typed.collect::<Option<Vec<_>>>().ok_or_else(|| self.fail(ClusterAbort::Types))
+    }
+
+    /// What is there between two bounds, as bytes.
+    async fn scan(
+        &mut self,
+        table: TableId,
+        groups: &Range<usize>,
+        (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, Values)>, ClusterAbort> {
         let bounds = (lower.as_ref().map(Vec::as_slice), upper.as_ref().map(Vec::as_slice));
-        let mut servers = self.client.map.covering(table.id, bounds, self.home());
+        let mut servers = self.client.map.covering(table, bounds, self.home());
         if self.client.planted.is(Bug::BorderNotCrossed) {
             servers.truncate(1);
         }
-        let scans = servers.into_iter().map(|server| {
-            let (lower, upper, groups) = (lower.clone(), upper.clone(), table.groups.clone());
-            (server, Operation::Scan { table: table.id, lower, upper, groups, reverse, limit })
-        });
-        let outcomes = self.run(scans.collect()).await?;
-        let mut rows = Vec::new();
-        for outcome in outcomes {
-            let Outcome::Rows(some) = outcome else { return Err(self.fail(ClusterAbort::Types)) };
-            rows.extend(some);
+        let is_index = groups.is_empty();
+        if self.client.planted.is(Bug::IndexAskedAtHome) && is_index {
+            servers = vec![self.home()];
+        }
+        if self.failed.is_some() {
+            return Err(ClusterAbort::Continued);
+        }
+        let (mut rows, mut asked, mut operations) = (Vec::new(), Vec::new(), Vec::new());
+        // Nodes of secondary indexes are not kept.
+        let keeps = !is_index && self.client.cache.as_ref().is_some_and(|cache| cache.keeps_nodes());
+        for server in servers {
+            let scan = RangeScan { server, table, bounds, groups, reverse, limit };
+            let keep = keeps && server != self.home();
+            if keep && let Some(copied) = self.client.look_range(&scan) {
+                rows.extend(copied);
+                continue;
+            }
+            let (lower, upper, groups) = (lower.clone(), upper.clone(), groups.clone());
+            let operation = Operation::Scan { table, lower, upper, groups, reverse, limit, keep };
+            operations.push((server, operation));
+            asked.push(scan);
+        }
+        for (scan, outcome) in asked.iter().zip(self.run(operations).await?) {
+            match self.client.take_range(scan, outcome) {
+                Some(some) => rows.extend(some),
+                None => return Err(self.fail(ClusterAbort::Types)),
+            }
         }
         rows.sort_by(|(one, _), (other, _)| if reverse { other.cmp(one) } else { one.cmp(other) });
         rows.truncate(limit);
-        let typed = rows.iter().map(|(key, values)| Some((K::read(key)?, values.decode()?)));
-        typed.collect::<Option<Vec<_>>>().ok_or_else(|| self.fail(ClusterAbort::Types))
+        Ok(rows)
     }
 
     fn one_row<R: Row>(&mut self, outcomes: Vec<Outcome>) -> Result<Option<R>, ClusterAbort> {
@@ -888,6 +1185,25 @@ impl<L: Link> Transaction<'_, L> {
             },
             _ => Err(self.fail(ClusterAbort::Types)),
         }
+    }
+}
+
+/// The column groups of a row, encoded.
+struct Encoded(Vec<Vec<u8>>);
+
+impl Encoded {
+    fn of<R: Row>(row: &R) -> Self {
+        let mut encoded = Encoded(Vec::new());
+        row.encode_row(&mut encoded);
+        encoded
+    }
+}
+
+impl RowWriter for Encoded {
+    fn group<G: Group>(&mut self, _: usize, value: &G) {
+        let mut bytes = vec![0; value.encoded_bytes()];
+        value.encode(&mut bytes);
+        self.0.push(bytes);
     }
 }
 

@@ -5,7 +5,7 @@
 //! use noonmark_cluster::client::ClusterAbort;
 //! use noonmark_cluster::cluster::Cluster;
 //! use noonmark_cluster::executor::block_on;
-//! use noonmark_cluster::partition::Partitioning;
+//! use noonmark_cluster::partition::{IndexReach, Partitioning};
 //!
 //! let cluster = Cluster::builder().workers(2).build()?;
 //! let options = TableOptions::new().protocol(Protocol::Sundial);
@@ -37,6 +37,19 @@
 //!     Ok::<_, ClusterAbort>((tx.need(&accounts, 1).await?, tx.need(&accounts, 2).await?))
 //! }))?;
 //! assert_eq!(moved, (80, 70));
+//!
+//! // Tables, and their indexes, are made before there are clients.
+//! let cluster = Cluster::builder().workers(2).build()?;
+//! let options = TableOptions::new().protocol(Protocol::Sundial);
+//! let people = cluster.create_table::<u64, String>("people", options, Partitioning::Hash { prefix_bytes: 8 })?;
+//! let by_name = cluster.create_index(&people, "by name", IndexReach::Everywhere, |_, name| name.clone())?;
+//! let found = block_on(cluster.transact(async |tx| {
+//!     for (id, name) in [(1, "Mary"), (2, "Ada"), (3, "Grace")] {
+//!         tx.insert(&people, id, name.to_owned()).await?;
+//!     }
+//!     tx.range_by(&by_name, "B".to_owned()..="M".to_owned(), false, 10).await
+//! }))?;
+//! assert_eq!(found, [("Grace".to_owned(), 3)]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -67,23 +80,27 @@
 //! 65,536 clients at the same time for each worker, and as many tables. While there are clients no table can be made, as they
 //! would not know where its rows are. A [`Table`] is a number: one of another cluster is taken for the table of that number here.
 //!
-//! What it does not do: outlive its process, log, replicate, move rows to other workers, have secondary indexes or commit-time updates.
+//! What it does not do: outlive its process, log, replicate, move rows to other workers, or have indexes of single column groups.
 
+use crate::begin_clock::BeginClock;
 use crate::cache::{Cache, CacheCounts, CacheOptions};
-use crate::client::{Client, ClusterAbort, Policy, Table, Transaction};
+use crate::client::{Client, ClusterAbort, Index, Policy, Table, Transaction};
 use crate::message::Refusal;
 use crate::participant::WAIT_MAX_DEFAULT_NS;
-use crate::partition::{InvalidPartitioning, PartitionMap, Partitioning, ServerId};
+use crate::partition::{IndexReach, InvalidPartitioning, PartitionMap, Partitioning, ServerId};
 use crate::table_lease::TableLeases;
 use crate::workers::{NoLink, WorkerLink, Workers};
-use noonmark::branch::{Branch, BranchHost, UntypedTable};
+use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, UntypedTable};
 use noonmark::{
-    AbortKind, Age, BuildError, ConflictReport, Database, Key, Order, Protocol, Row, SESSIONS_DEFAULT,
-    SchemaError, SlotId, TableOptions, Timestamp, TooManySessions,
+    AbortKind, Age, BuildError, ConflictReport, Database, Key, Order, Row, SESSIONS_DEFAULT, SchemaError,
+    SlotId, TableOptions, Timestamp, TooManySessions,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Under `fixed`, unless told otherwise, whoever comes this late finds all versions.
+const LATE_MAX_DEFAULT: Duration = Duration::from_millis(100);
 
 /// How to build a [`Cluster`].
 #[derive(Clone, Debug)]
@@ -95,6 +112,8 @@ pub struct Builder {
     policy: Policy,
     cache: Option<CacheOptions>,
     table_leases: Option<TableLeases>,
+    frozen_ticks: u64,
+    late_max: Duration,
 }
 
 /// Why a cluster could not be built.
@@ -107,8 +126,8 @@ pub enum BuildClusterError {
     /// Its databases cannot be built as they were said to be: see [`Builder::branches_max`].
     #[error("the database of a worker cannot be built: {0}")]
     Database(#[from] BuildError),
-    /// In this order only protocols go that do not span servers. Take another one, or none.
-    #[error("{0} order is of protocols that do not span servers")]
+    /// Transactions in this order cannot span servers. Take another one, or none.
+    #[error("transactions in {0} order cannot span servers; take another order, or none")]
     Order(Order),
     /// The system has no thread left for a worker. Build it with fewer.
     #[error("no thread can be had for a worker: {0}")]
@@ -119,9 +138,6 @@ pub enum BuildClusterError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateTableError {
-    /// Transactions under this protocol cannot have parts at several servers. Choose one that [does](Branch::supports).
-    #[error("table {0:?}: transactions under {1} cannot span servers; choose another protocol for it")]
-    Protocol(String, Protocol),
     /// The servers' databases cannot have it.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -174,6 +190,8 @@ impl Default for Builder {
             policy: Policy::default(),
             cache: None,
             table_leases: None,
+            frozen_ticks: FROZEN_TICKS,
+            late_max: LATE_MAX_DEFAULT,
         }
     }
 }
@@ -201,7 +219,8 @@ impl Builder {
     }
 
     /// For how long an answer is held back at most, while another transaction has what is wanted; 100 ms unless told otherwise. Then the
-    /// attempt is refused, and tried again: so those that wait for each other in a circle across protocols do not for ever.
+    /// attempt is refused, and tried again: so nobody waits for ever for a client that is slow, or does not go on. (Nobody waits in a circle: see
+    /// [`participant`](crate::participant).)
     pub fn wait_max(mut self, wait_max: Duration) -> Self {
         self.wait_max = wait_max;
         self
@@ -227,6 +246,20 @@ impl Builder {
         self
     }
 
+    /// Under `dynamic`, how many ticks of a transaction's range are frozen when it is prepared; [`FROZEN_TICKS`] unless told otherwise.
+    /// `u64::MAX`: all from the first on, as in MaaT.
+    pub fn frozen_ticks(mut self, ticks: u64) -> Self {
+        self.frozen_ticks = ticks;
+        self
+    }
+
+    /// Under `fixed`, how long versions are kept that have been replaced: whoever comes to a server so much later than others who
+    /// began when it did is refused, and tried again. 100 ms unless told otherwise.
+    pub fn late_max(mut self, late_max: Duration) -> Self {
+        self.late_max = late_max;
+        self
+    }
+
     /// Builds it: its workers run from here on.
     ///
     /// # Errors
@@ -235,7 +268,7 @@ impl Builder {
         if self.workers == 0 {
             return Err(BuildClusterError::NoWorkers);
         }
-        if let Some(order) = self.order.filter(|order| !matches!(order, Order::Logical | Order::Momentary)) {
+        if let Some(order) = self.order.filter(|order| *order == Order::Snapshot) {
             return Err(BuildClusterError::Order(order));
         }
         let database = |number| {
@@ -247,22 +280,32 @@ impl Builder {
         };
         let databases = (0..u64::from(self.workers)).map(database).collect::<Result<Vec<_>, _>>()?;
         let wait_max_ns = u64::try_from(self.wait_max.as_nanos()).unwrap_or(u64::MAX);
+        let late_ns = u64::try_from(self.late_max.as_nanos()).unwrap_or(u64::MAX);
+        let late_ticks = BeginClock::new(ServerId::new(0), self.workers, 0).distance(late_ns);
         let workers = Workers::start(&databases, |participant| {
-            participant.with_wait_max(wait_max_ns).with_table_leases(self.table_leases)
+            participant
+                .with_wait_max(wait_max_ns)
+                .with_table_leases(self.table_leases)
+                .with_frozen_ticks(self.frozen_ticks)
+                .with_late_ticks(late_ticks)
         })?;
         let cache = |_| Some(Arc::new(Cache::new(self.cache?)));
         let caches = (0..self.workers).filter_map(cache).collect();
+        let clock = |number| Arc::new(BeginClock::new(ServerId::new(number), self.workers, 0));
+        let clocks = (0..self.workers).map(clock).collect();
         let map = Arc::new(PartitionMap::new(self.workers));
         let (policy, floor) = (self.policy, AtomicU64::new(0));
-        let made = Mutex::new(Made { map, is_settled: false });
+        let made = Mutex::new(Made { map, names: Vec::new(), is_settled: false });
         let idle = Mutex::default();
-        Ok(Cluster(Arc::new(Shared { workers, databases, caches, made, idle, floor, policy })))
+        Ok(Cluster(Arc::new(Shared { workers, databases, caches, clocks, made, idle, floor, policy })))
     }
 }
 
 /// What has been made of a cluster so far.
 struct Made {
     map: Arc<PartitionMap>,
+    /// The name of each table; of the entries of an index, that.
+    names: Vec<String>,
     /// The order is, at all servers.
     is_settled: bool,
 }
@@ -272,6 +315,8 @@ struct Shared {
     databases: Vec<Database<BranchHost>>,
     /// Of the clients at home with each worker, if they have any.
     caches: Vec<Arc<Cache>>,
+    /// Of the clients at home with each worker.
+    clocks: Vec<Arc<BeginClock>>,
     /// **Invariant**: no table is made and no client begins but under this lock.
     made: Mutex<Made>,
     /// Clients of [`Cluster::transact`] that have nothing to do.
@@ -336,17 +381,8 @@ impl Cluster {
         options: TableOptions,
         partitioning: Partitioning,
     ) -> Result<Table<K, R>, CreateTableError> {
-        let protocol = options.chosen_protocol();
-        if !Branch::<BranchHost>::supports(protocol) {
-            return Err(CreateTableError::Protocol(name.to_owned(), protocol));
-        }
         let mut made = self.made();
-        // They do not count: whoever takes one next gets one that knows.
-        self.idle().clear();
-        match self.0.workers.links() {
-            0 => {}
-            clients => return Err(CreateTableError::HasClients(name.to_owned(), clients)),
-        }
+        self.has_no_clients(name)?;
         let mut map = PartitionMap::clone(&made.map);
         let id = map
             .add(partitioning)
@@ -358,7 +394,51 @@ impl Cluster {
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         self.0.workers.add_table(parts);
         made.map = Arc::new(map);
+        made.names.push(name.to_owned());
         Ok(Table::new(id))
+    }
+
+    /// Makes a secondary index of a table that has no rows yet, by a key that is worked out from a row; many rows may have the same. Each
+    /// server keeps it for the rows that it has.
+    ///
+    /// # Errors
+    /// [`CreateTableError`]; nobody can look through such an index then. (If only some servers have rows of the table already, the others keep
+    /// it up for nobody, and its name is taken.)
+    pub fn create_index<S: Key, K: Key, R: Row>(
+        &self,
+        table: &Table<K, R>,
+        name: &str,
+        reach: IndexReach,
+        key_of: impl Fn(&K, &R) -> S + Send + Sync + 'static,
+    ) -> Result<Index<S, K>, CreateTableError> {
+        let mut made = self.made();
+        self.has_no_clients(name)?;
+        let mut map = PartitionMap::clone(&made.map);
+        let invalid = |invalid| CreateTableError::Partitioning(name.to_owned(), invalid);
+        let id = map.add_index(table.id(), 0..R::SIZES.len(), reach).map_err(invalid)?;
+        let of = made.names.get(table.id().index()).ok_or_else(|| invalid(InvalidPartitioning::NoTable))?;
+        let key_of = Arc::new(key_of);
+        let parts = self.0.databases.iter().map(|database| {
+            let key_of = Arc::clone(&key_of);
+            let index =
+                database.table::<K, R>(of)?.create_index(database, name, move |key, row| key_of(key, row))?;
+            Ok(UntypedTable::of_index(&index))
+        });
+        let parts = parts.collect::<Result<Vec<_>, SchemaError>>()?;
+        self.0.workers.add_table(parts);
+        made.map = Arc::new(map);
+        made.names.push(name.to_owned());
+        Ok(Index::new(id))
+    }
+
+    /// Whoever makes a table called this must be before all clients. (Those of [`Cluster::transact`] that have nothing to do do not count:
+    /// whoever takes one next gets one that knows.)
+    fn has_no_clients(&self, name: &str) -> Result<(), CreateTableError> {
+        self.idle().clear();
+        match self.0.workers.links() {
+            0 => Ok(()),
+            clients => Err(CreateTableError::HasClients(name.to_owned(), clients)),
+        }
     }
 
     /// A client: for a thread, or a task, that runs many transactions.
@@ -381,6 +461,10 @@ impl Cluster {
             Some(cache) => client.with_cache(cache),
             None => client,
         };
+        let client = match self.0.clocks.get(client.id().server.index()) {
+            Some(clock) if self.order() == Some(Order::Beginning) => client.with_clock(clock.clone()),
+            _ => client,
+        };
         // Nothing is lost on its way, so nothing is sent again.
         Ok(client.with_resend_after(u64::MAX).with_policy(self.0.policy.clone()))
     }
@@ -389,7 +473,8 @@ impl Cluster {
     fn settle_order(&self) -> Result<(), TooManySessions> {
         for database in &self.0.databases {
             let mut branch = Branch::new(database)?;
-            branch.begin(Age::new(0, SlotId::NOBODY), Timestamp::ZERO);
+            // (Nobody has been there, so it is not too late for it.)
+            let _ = branch.begin(Age::new(0, SlotId::NOBODY), Timestamp::ZERO);
             branch.roll_back();
         }
         Ok(())

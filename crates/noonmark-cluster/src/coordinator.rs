@@ -9,7 +9,10 @@
 //! asked before the transaction can commit then.
 //!
 //! 1. *Seal*, only if validation may not come before everything is locked everywhere ([`Standing::locks_late`],
-//!    [`Standing::only_looks`]): the participants with writes lock them, and say from when on they may be written.
+//!    [`Standing::only_looks`]), or if somebody would let go of what he has locked to read before a write is locked: the participants with
+//!    writes lock them, and say from when on they may be written. What the client has written last goes along with this message, or the next
+//!    one; if its participant has not heard of it ([`Coordinator::defer_unannounced`]), or if it changes entries of an index
+//!    ([`Coordinator::defer`]), it is locked as late as that.
 //! 2. *Prepare*, at `at`: those with writes, those whose reads do not hold until then, those who lock their reads now. One that says
 //!    *later* raises `at`, and all who must be asked are asked again: what has been validated at one time says nothing of a later one.
 //! 3. *Decide*. If all have said yes, it has committed, and the client is told. Those who are prepared are told, again and again until
@@ -18,6 +21,9 @@
 //! Where transactions have ranges of commit times, a participant does not agree to one time, but to a range, which it has frozen. The
 //! transaction commits at the earliest that is in all of them, and aborts if there is none [Sundial §5.2]. `at` goes along with the question: so
 //! the ranges begin at the time that is known to be possible everywhere, and may be narrow.
+//!
+//! With the first of these messages goes along whether anything that they ask for could be another's ([`Request::is_past_waiting`]): if not,
+//! everybody may wait for how it ends.
 //!
 //! If there is but one participant that must be asked, and all others hold until `at`, its answer decides: one round. If nobody must be
 //! asked, the transaction has committed without a word (a read-only one, all of whose leases last).
@@ -42,9 +48,10 @@ use crate::message::{
 };
 use crate::partition::{ServerId, TableId};
 use crate::planted::{Bug, Planted};
-use noonmark::branch::{Lease, Standing};
+use noonmark::branch::{Lease, Node, Standing};
 use noonmark::{Age, Timestamp};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Unless told otherwise, what has not been answered for so long is sent again.
 pub const RESEND_AFTER_DEFAULT_NS: u64 = 20_000_000;
@@ -69,13 +76,41 @@ pub struct Outgoing {
     pub request: Request,
 }
 
-/// Column groups of a row that were read out of a copy.
+/// Column groups of a row, or an index node, that were read out of a copy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyRead {
-    /// Which.
+    /// Which; of a node, where it begins.
     pub place: Place,
     /// Their versions, and until when they hold for all that is known.
     pub lease: Lease,
+    /// The node, if it is one.
+    pub node: Option<Arc<Node>>,
+}
+
+impl CopyRead {
+    /// Of an index node of a server.
+    pub fn of_node(server: ServerId, table: TableId, node: Arc<Node>) -> Self {
+        let place = Place { server, table, key: node.lower.clone(), groups: 0..0 };
+        let lease = Lease { written: vec![node.since], until: node.until };
+        CopyRead { place, lease, node: Some(node) }
+    }
+
+    /// Whether it cannot be said to hold at this time without a look.
+    fn ends_before(&self, at: Timestamp, planted: Planted) -> bool {
+        self.lease.until < at && !(self.node.is_some() && planted.is(Bug::NodeUsedPastItsLease))
+    }
+
+    /// Whether an operation would change what was read.
+    fn is_changed_by(&self, operation: &Operation) -> bool {
+        if !operation.writes() || operation.table() != self.place.table {
+            return false;
+        }
+        match (&self.node, operation) {
+            (Some(node), Operation::Insert { key, .. }) => node.covers(key),
+            (Some(_), _) => false,
+            (None, operation) => operation.key() == Some(&self.place.key),
+        }
+    }
 }
 
 /// One of them, to the transaction that runs.
@@ -100,6 +135,10 @@ struct Part {
     unanswered: Option<Unanswered>,
     /// Writes that go along with the next request to it.
     deferred: Vec<Operation>,
+    /// Some of those change entries of an index, which are not locked before.
+    defers_entries: bool,
+    /// The participant has not heard of some of them, and its standing does not say that they are locked late.
+    has_unannounced: bool,
     /// How many operations of the last request the client has not asked for: those, and looks at copies.
     went_along: usize,
     /// What was read out of copies of its rows.
@@ -133,6 +172,8 @@ struct Running {
     phase: Phase,
     /// It only wants to know whether it could commit.
     is_rehearsal: bool,
+    /// It commits, and no message of its commit asks for anything that another may have.
+    is_past_waiting: bool,
     /// What is not answered is sent again some time.
     sends_again: bool,
     /// How many were asked whether they agree to the commit time that is being tried, and how many have said yes.
@@ -218,6 +259,9 @@ impl Coordinator {
     }
 
     /// Begins an attempt of a transaction of this age. One that runs is aborted.
+    ///
+    /// In the order of [beginnings](noonmark::Order::Beginning), it takes place at the [floor](Coordinator::raise_floor): that must have been
+    /// raised to a time that no other attempt of any client has.
     pub fn begin(&mut self, now_ns: u64, age: Age, out: &mut Vec<Outgoing>) -> AttemptId {
         self.abort(now_ns, out);
         let is_again = self.planted.is(Bug::SameId) && self.last_age == Some(age);
@@ -226,17 +270,40 @@ impl Coordinator {
         let id = AttemptId { client: self.client, sequence: self.sequence };
         let (parts, phase) = (BTreeMap::new(), Phase::Idle);
         let sends_again = self.resend_after_ns < u64::MAX;
-        let (is_rehearsal, asked, votes, planted) = (false, 0, 0, self.planted);
-        self.running =
-            Some(Running { id, age, parts, phase, is_rehearsal, sends_again, asked, votes, planted });
+        let (is_rehearsal, is_past_waiting) = (false, false);
+        let (asked, votes, planted) = (0, 0, self.planted);
+        self.running = Some(Running {
+            id,
+            age,
+            parts,
+            phase,
+            is_rehearsal,
+            is_past_waiting,
+            sends_again,
+            asked,
+            votes,
+            planted,
+        });
         (self.tables, self.renewed) = (Vec::new(), Vec::new());
         id
     }
 
-    /// Has a row written that has been read to be written. It goes along with the next request to its server.
-    pub fn defer(&mut self, server: ServerId, write: Operation) {
+    /// Has a row written that has been read to be written. It goes along with the next request to its server. The row is locked already, if
+    /// its protocol locks early. Not so the entries that the row has in secondary indexes: `changes_entries` says whether it will have others.
+    pub fn defer(&mut self, server: ServerId, write: Operation, changes_entries: bool) {
         if let Some(part) = self.running.as_mut().and_then(|running| running.parts.get_mut(&server)) {
             part.deferred.push(write);
+            part.defers_entries |= changes_entries;
+        }
+    }
+
+    /// Has a row written, or updated, that has not been read to be written, if it has been read. It goes along with the next request to its
+    /// server, which does not know of it before.
+    pub fn defer_unannounced(&mut self, server: ServerId, write: Operation) {
+        if let Some(running) = &mut self.running {
+            let part = running.part(server);
+            part.deferred.push(write);
+            part.has_unannounced = !self.planted.is(Bug::UnannouncedTakenForLocked);
         }
     }
 
@@ -295,14 +362,27 @@ impl Coordinator {
     pub fn commit(&mut self, now_ns: u64, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_mut().filter(|running| matches!(running.phase, Phase::Idle))?;
         let standings = || running.parts.values().filter_map(|part| part.standing);
-        let must_seal = standings().any(|s| s.locks_late)
-            && (standings().any(|s| s.only_looks) || running.parts.values().any(Part::only_looks_at_copies))
-            && !self.planted.is(Bug::RoundsMerged);
+        let unannounced = running.parts.values().any(|part| part.has_unannounced);
+        let entries_are_late = running.parts.values().any(|part| part.defers_entries)
+            && !self.planted.is(Bug::EntriesTakenForLocked);
+        let is_late = unannounced || entries_are_late;
+        // (Who has locked only what it reads lets go of that with its vote, as everything is locked everywhere by then.)
+        let entries_count = !self.planted.is(Bug::LetGoBeforeEntries);
+        let lets_go = (unannounced || entries_are_late && entries_count)
+            && standings().any(|s| s.holds_locks && !s.has_writes);
+        let must_seal = lets_go
+            || (is_late || standings().any(|s| s.locks_late))
+                && (standings().any(|s| s.only_looks)
+                    || running.parts.values().any(Part::only_looks_at_copies))
+                && !self.planted.is(Bug::RoundsMerged);
         let at = running.earliest(self.floor);
         let asked = running.parts.values().filter(|part| part.must_be_asked(at, self.planted)).count();
         if must_seal && asked > 1 {
+            running.pass_waiting(asked);
             running.phase = Phase::Sealing;
-            let sealers = running.servers(|part| part.standing.is_some_and(|s| s.has_writes));
+            let has_writes =
+                |part: &Part| part.has_unannounced || part.standing.is_some_and(|s| s.has_writes);
+            let sealers = running.servers(has_writes);
             for server in sealers {
                 running.ask(now_ns, self.floor, server, Ask::Work(Vec::new(), Step::Seal), out);
             }
@@ -316,6 +396,7 @@ impl Coordinator {
         let running = self.running.as_mut()?;
         let asked = running.servers(|part| part.must_be_asked(at, self.planted));
         (running.asked, running.votes) = (asked.len(), 0);
+        running.pass_waiting(asked.len());
         let others_agreed = running.parts.values().any(|part| part.has_frozen);
         let alone = asked.len() == 1 && !running.is_rehearsal && !others_agreed;
         running.phase = Phase::Preparing { at };
@@ -370,6 +451,7 @@ impl Coordinator {
                 age,
                 floor: self.floor,
                 number: part.number + 1,
+                is_past_waiting: true,
                 ask: Ask::End(decision),
             };
             out.push(Outgoing { to, request: request.clone() });
@@ -542,7 +624,7 @@ impl Part {
     fn must_be_asked(&self, at: Timestamp, planted: Planted) -> bool {
         let reads = |s: Standing| s.has_reads && !planted.is(Bug::ReaderSkipped);
         let asked = |s: Standing| s.has_writes || s.keeps_reads || reads(s) && s.holds_until < at;
-        let ends_before = |copy: &Copied| copy.checked_by.is_none() && copy.read.lease.until < at;
+        let ends_before = |copy: &Copied| copy.checked_by.is_none() && copy.read.ends_before(at, planted);
         let copies_end = self.copies.iter().any(ends_before) && !planted.is(Bug::CopyUsedPastItsLease);
         !self.is_over
             && (!self.has_frozen && self.standing.is_some_and(asked)
@@ -570,8 +652,11 @@ impl Part {
         let number = self.number;
         let check = |copy: &mut Copied| {
             copy.checked_by = Some(number);
-            let CopyRead { place: Place { table, key, groups, .. }, lease } = copy.read.clone();
-            Operation::Check { table, key, groups, written: lease.written }
+            let CopyRead { place: Place { table, key, groups, .. }, lease, node } = copy.read.clone();
+            match node {
+                Some(node) => Operation::CheckNode { table, node },
+                None => Operation::Check { table, key, groups, written: lease.written },
+            }
         };
         unchecked.map(check).collect()
     }
@@ -612,6 +697,13 @@ impl Running {
         self.votes >= self.asked
     }
 
+    /// So many are about to be asked to seal or to prepare: whether the transaction [is past waiting](Request::is_past_waiting) from here on. If
+    /// it is but one, the transaction has nothing sealed before it has committed, and may as well wait.
+    fn pass_waiting(&mut self, asked: usize) {
+        let asks_for_locks = self.parts.values().any(|part| part.has_unannounced || part.defers_entries);
+        self.is_past_waiting |= !asks_for_locks && asked > 1;
+    }
+
     fn servers(&self, which: impl Fn(&Part) -> bool) -> Vec<ServerId> {
         self.parts.iter().filter(|(_, part)| which(part)).map(|(server, _)| *server).collect()
     }
@@ -623,6 +715,8 @@ impl Running {
             number: 0,
             unanswered: None,
             deferred: Vec::new(),
+            defers_entries: false,
+            has_unannounced: false,
             went_along: 0,
             copies: Vec::new(),
             is_over: false,
@@ -630,24 +724,18 @@ impl Running {
     }
 
     fn ask(&mut self, now_ns: u64, floor: Timestamp, to: ServerId, ask: Ask, out: &mut Vec<Outgoing>) {
-        let (id, age, planted, sends_again) = (self.id, self.age, self.planted, self.sends_again);
+        let (id, age, is_past_waiting) = (self.id, self.age, self.is_past_waiting);
+        let (planted, sends_again) = (self.planted, self.sends_again);
         let part = self.part(to);
         part.number += 1;
         let mut ask = ask;
         if let Ask::Work(operations, step) = &mut ask {
             let checks = match step {
                 Step::Execute | Step::Seal => {
-                    let is_written = |copy: &CopyRead| {
-                        operations.iter().any(|operation| {
-                            operation.writes()
-                                && operation.table() == copy.place.table
-                                && operation.key() == Some(&copy.place.key)
-                        })
-                    };
-                    part.check_copies(is_written)
+                    part.check_copies(|copy| operations.iter().any(|operation| copy.is_changed_by(operation)))
                 }
                 Step::Prepare { at } | Step::Commit { at, .. } => {
-                    part.check_copies(|copy| copy.lease.until < *at)
+                    part.check_copies(|copy| copy.ends_before(*at, planted))
                 }
             };
             let checks =
@@ -656,8 +744,10 @@ impl Running {
             part.went_along = part.deferred.len();
             part.deferred.append(operations);
             *operations = std::mem::take(&mut part.deferred);
+            part.defers_entries = false;
+            part.has_unannounced = false;
         }
-        let request = Request { attempt: id, age, floor, number: part.number, ask };
+        let request = Request { attempt: id, age, floor, number: part.number, is_past_waiting, ask };
         let again = sends_again.then(|| request.clone());
         part.unanswered = Some(Unanswered { sent_ns: now_ns, again });
         out.push(Outgoing { to, request });

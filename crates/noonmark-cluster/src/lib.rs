@@ -8,7 +8,8 @@
 //! 3. [`participant`]: one server's rows, and the branches of the transactions that touch them.
 //! 4. [`coordinator`]: carries a transaction from operation to operation, and through the commit.
 //! 5. [`cache`]: copies of rows of other servers; and [`table_lease`], what holds for whole tables.
-//! 6. [`client`]: transactions as clients write them, over whatever brings messages to servers and back.
+//! 6. [`client`]: transactions as clients write them, over whatever brings messages to servers and back; and [`phases`], what their time
+//!    goes into.
 //! 7. [`workers`]: servers as threads of this process, one partition each; [`cluster`] puts them and their tables together, and
 //!    [`executor`] runs a client's futures where there is no other one.
 //!
@@ -77,9 +78,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it does not do yet: log, come back after a crash, replicate, and carry the protocols that need more
-//! than one branch can say by itself ([`noonmark::branch::Branch::supports`]).
+//! What it does not do yet: log, come back after a crash, and replicate.
 
+pub mod begin_clock;
 pub mod cache;
 pub mod client;
 pub mod cluster;
@@ -88,6 +89,7 @@ pub mod executor;
 pub mod message;
 pub mod participant;
 pub mod partition;
+pub mod phases;
 #[doc(hidden)]
 pub mod planted;
 pub mod table_lease;

@@ -18,9 +18,10 @@
 //! | [`Decision::Abort`], and answers that refuse | nothing: what nobody knows anything of has aborted |
 
 use crate::partition::{ServerId, TableId};
-use noonmark::branch::{Lease, Standing, Values};
+use noonmark::branch::{KeptScan, Lease, Node, PlainUpdate, Standing, Values};
 use noonmark::{AbortKind, Age, Timestamp};
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 
 /// Somebody who runs transactions one after another: a worker of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +82,14 @@ pub enum Operation {
         /// When the version of each was written.
         written: Vec<Timestamp>,
     },
+    /// Look whether an index node, of which the transaction has read a copy, still is as it was. If not, the transaction is over. Otherwise
+    /// it is as if it had been read here.
+    CheckNode {
+        /// Of this table.
+        table: TableId,
+        /// As it was.
+        node: Arc<Node>,
+    },
     /// Give column groups of a row that is there new values.
     Write {
         /// Of this table.
@@ -91,6 +100,17 @@ pub enum Operation {
         groups: Range<usize>,
         /// Their values.
         values: Values,
+    },
+    /// Change a column group of a row that is there, without reading it.
+    Update {
+        /// Of this table.
+        table: TableId,
+        /// Under this key.
+        key: Vec<u8>,
+        /// This group.
+        group: usize,
+        /// How.
+        update: PlainUpdate,
     },
     /// Put a row in.
     Insert {
@@ -110,7 +130,7 @@ pub enum Operation {
         /// Under this key.
         key: Vec<u8>,
     },
-    /// Read column groups of the rows of a range.
+    /// Read column groups of the rows of a range; none, of the entries of a secondary index.
     Scan {
         /// Of this table.
         table: TableId,
@@ -124,6 +144,8 @@ pub enum Operation {
         reverse: bool,
         /// At most so many.
         limit: usize,
+        /// To be kept for later transactions: the answer tells the leases of the rows, and the index nodes that they are in.
+        keep: bool,
     },
 }
 
@@ -146,8 +168,11 @@ impl Operation {
     pub fn writes(&self) -> bool {
         match self {
             Operation::Read { purpose, .. } => *purpose == Purpose::Write,
-            Operation::Check { .. } | Operation::Scan { .. } => false,
-            Operation::Write { .. } | Operation::Insert { .. } | Operation::Delete { .. } => true,
+            Operation::Check { .. } | Operation::CheckNode { .. } | Operation::Scan { .. } => false,
+            Operation::Write { .. }
+            | Operation::Update { .. }
+            | Operation::Insert { .. }
+            | Operation::Delete { .. } => true,
         }
     }
 
@@ -157,9 +182,10 @@ impl Operation {
             Operation::Read { key, .. }
             | Operation::Check { key, .. }
             | Operation::Write { key, .. }
+            | Operation::Update { key, .. }
             | Operation::Insert { key, .. }
             | Operation::Delete { key, .. } => Some(key),
-            Operation::Scan { .. } => None,
+            Operation::CheckNode { .. } | Operation::Scan { .. } => None,
         }
     }
 
@@ -168,7 +194,9 @@ impl Operation {
         match self {
             Operation::Read { table, .. }
             | Operation::Check { table, .. }
+            | Operation::CheckNode { table, .. }
             | Operation::Write { table, .. }
+            | Operation::Update { table, .. }
             | Operation::Insert { table, .. }
             | Operation::Delete { table, .. }
             | Operation::Scan { table, .. } => *table,
@@ -183,12 +211,16 @@ pub enum Outcome {
     Row(Option<Values>),
     /// What was read to be kept; no lease if the transaction itself has written some of it.
     Copy(Values, Option<Lease>),
+    /// There is no row to be kept, as this index node says, which may be.
+    Absent(Node),
     /// What there is a copy of is current, and holds for so long.
     Current(Lease),
-    /// Whether there was a row to write or delete, or none where one was to be put in; what was to be looked at is current.
+    /// Whether there was a row to write, update or delete, or none where one was to be put in; what was to be looked at is current.
     Done(bool),
     /// The rows of a range, in the order that was asked for.
     Rows(Vec<(Vec<u8>, Values)>),
+    /// The same, to be kept.
+    Kept(KeptScan),
 }
 
 /// A step of the commit, after the operations of a request.
@@ -256,6 +288,14 @@ pub enum Ask {
     End(Decision),
 }
 
+impl Ask {
+    /// Whether there are commit-time updates among the operations.
+    pub(crate) fn updates(&self) -> bool {
+        let is_update = |operation: &Operation| matches!(operation, Operation::Update { .. });
+        matches!(self, Ask::Work(operations, _) if operations.iter().any(is_update))
+    }
+}
+
 /// A coordinator to a participant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
@@ -267,9 +307,15 @@ pub struct Request {
     pub floor: Timestamp,
     /// Which request of this attempt to this participant, from 1 on.
     pub number: u32,
+    /// The transaction commits, and nothing that it asks for from here on, of any participant, is in need of a lock that another may have:
+    /// so it waits for nobody, but to be told how it ends, and whoever waits for it does not wait in a circle.
+    pub is_past_waiting: bool,
     /// What.
     pub ask: Ask,
 }
+
+/// The rule by which a coordinator aborts a transaction whose row is not there.
+const LOST_ROW: &str = "cluster: write";
 
 /// Why a participant has ended its part of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,16 +350,21 @@ impl Refusal {
         }
     }
 
-    /// What was read to be written was not there when it was.
+    /// What was to be written was not there when it was: it has been read to be written, or taken to be there.
     pub(crate) fn lost_row(server: ServerId) -> Self {
         Refusal {
             server,
             kind: AbortKind::Conflict,
-            rule: "cluster: write".into(),
-            words: "a row that was read to be written is gone; nothing was applied, retry is safe".into(),
+            rule: LOST_ROW.into(),
+            words: "a row that was to be written is not there; nothing was applied, retry is safe".into(),
             other: None,
             stale: Vec::new(),
         }
+    }
+
+    /// Whether it is that.
+    pub(crate) fn is_lost_row(&self) -> bool {
+        self.rule == LOST_ROW
     }
 }
 
@@ -394,10 +445,12 @@ impl WireSize for Operation {
         match self {
             Operation::Read { key, purpose: Purpose::Confirm(written), .. }
             | Operation::Check { key, written, .. } => 9 + key.len() + 8 * written.len(),
+            Operation::CheckNode { node, .. } => 3 + node.wire_bytes(),
             Operation::Read { key, .. } | Operation::Delete { key, .. } => 8 + key.len(),
             Operation::Write { key, values, .. } | Operation::Insert { key, values, .. } => {
                 12 + key.len() + values.len_bytes()
             }
+            Operation::Update { key, update, .. } => 8 + key.len() + update.len_bytes(),
             Operation::Scan { lower, upper, .. } => {
                 let bytes = |bound: &Bound<Vec<u8>>| match bound {
                     Bound::Included(key) | Bound::Excluded(key) => 3 + key.len(),
@@ -415,6 +468,12 @@ impl WireSize for Lease {
     }
 }
 
+impl WireSize for Node {
+    fn wire_bytes(&self) -> usize {
+        16 + self.len_bytes()
+    }
+}
+
 impl WireSize for Outcome {
     fn wire_bytes(&self) -> usize {
         match self {
@@ -422,10 +481,17 @@ impl WireSize for Outcome {
             Outcome::Copy(values, lease) => {
                 6 + values.len_bytes() + lease.as_ref().map_or(0, WireSize::wire_bytes)
             }
+            Outcome::Absent(node) => 1 + node.wire_bytes(),
             Outcome::Current(lease) => 1 + lease.wire_bytes(),
             Outcome::Done(_) => 2,
             Outcome::Rows(rows) => {
                 5 + rows.iter().map(|(key, values)| 6 + key.len() + values.len_bytes()).sum::<usize>()
+            }
+            Outcome::Kept(KeptScan { rows, nodes }) => {
+                let lease = |lease: &Option<Lease>| lease.as_ref().map_or(0, WireSize::wire_bytes);
+                let row =
+                    |(key, values, of): &(Vec<u8>, Values, _)| 7 + key.len() + values.len_bytes() + lease(of);
+                7 + rows.iter().map(row).sum::<usize>() + nodes.iter().map(Node::wire_bytes).sum::<usize>()
             }
         }
     }

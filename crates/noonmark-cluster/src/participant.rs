@@ -6,16 +6,49 @@
 //! - *One seat an attempt.* A seat holds the attempt's branch, and what was answered last. A request is carried out if its number is
 //!   greater than the last one's; the last one doubled is answered again; an older one is dropped.
 //! - *Waiting holds an answer back.* What another branch is in the way of is kept, with what has been done of it, until that branch
-//!   ends; then it goes on where it was. Nothing that a branch holds is let go of before it ends, so no other event can help. What has
-//!   been held back for longer than [`Participant::with_wait_max`] allows is refused: in a cluster somebody may wait for a message that is lost,
-//!   and where tables of several protocols meet not all wait in one direction.
+//!   ends; then it goes on where it was. Nothing that a branch holds is let go of before it ends, so no other event can help. Who may not wait
+//!   for whom he has met is refused at once: see below.
 //! - *Who votes yes is prepared*: from then on only its coordinator ends it.
+//! - *Who is wounded ends here at once*: a transaction that an older one makes abort lets go of what it has at this server, and is
+//!   told when it asks for more, or to prepare.
 //! - *A later attempt of the same client* tells that the earlier ones ask for nothing more. Those that are not prepared are rolled back:
 //!   so nobody needs to be told of the end of a transaction that has only read, and left nothing behind.
 //! - *Who keeps nobody out may be forgotten*: when there is no room for one more branch, those of them that have been silent for longest
 //!   are rolled back. Most of them are over; whoever is not is told when he asks for more.
 //! - *Copies are looked at like rows.* What a transaction has read out of a copy, and must know to hold for longer, is read here if the
 //!   version still is the one that was copied, and from then on is like anything else that it has read.
+//!
+//! # Nobody waits in a circle
+//!
+//! Not every rule that has somebody wait says for whom. What `occ`, `tictoc`, `f1` and others call *busy*, as it is locked during commits only,
+//! lasts for a moment on threads, where one asks again a bounded number of times. Here it lasts for as long as messages take, and two
+//! that commit at two servers could each be behind the other. So who may wait for whom is said here, for all protocols
+//! alike, whatever their rules have said before:
+//!
+//! | who asks | behind one who is not past waiting | behind one who is |
+//! |---|---|---|
+//! | is not past waiting | if he is the older one | waits |
+//! | is past waiting | is refused | if he is the older one |
+//!
+//! *Past waiting* is [who commits](Request::is_past_waiting) and asks for nothing more that others may have: he has at each server what he needs
+//! there, or will find in one message that it is too late. (He may have to look whether a copy is current; and where write times are kept, he looks
+//! again for what becomes of a version, the older of two only, as the rule has it.) If no table has an index, or is of a protocol that takes the
+//! right to write a row before it seals it, that is everybody who commits. So most of those who meet a row that is about to be replaced wait for
+//! it, whatever their ages, as it is decided soon.
+//!
+//! Nobody who is past waiting ever is not again, nor waits for one who is not. So all of a circle would be on one side of that line; and there each is
+//! older than whom he waits for. Ages are those of first attempts, brought along by each message and the same at all servers, and of two that
+//! are equal the client's number decides; so this is an order of all transactions, and one of those in the circle would be older than himself.
+//!
+//! If the [younger waits](UntypedTable::younger_waits) in some table of the database, *older* is *younger* in all of this: there the older, whom a rule has wait,
+//! makes the younger abort (in tables of other protocols, too, as on one engine: decision 2), and waits only for those who are past waiting. All
+//! servers have tables of the same protocols, so that they agree on the direction.
+//!
+//! Whoever is refused keeps his age, so that he is the oldest one day: who waits for rows that he locks as he meets them gets them then.
+//!
+//! *What is left for [`Participant::with_wait_max`]*: somebody who holds what is wanted, and neither asks for more nor is told how he ends, since his
+//! client is slow, is gone, or cannot be heard. And tables that are made while transactions run: the first one in which the younger waits turns the
+//! direction about.
 //!
 //! What it does not do: log, or come back after a crash.
 
@@ -26,8 +59,8 @@ use crate::message::{
 use crate::partition::{ServerId, TableId};
 use crate::planted::{Bug, Planted};
 use crate::table_lease::{TableLeases, TableState};
-use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, Leased, UntypedTable, Vote};
-use noonmark::{Abort, AbortKind, Database, Order, Timestamp, TooManySessions, TxnId};
+use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, LATE_TICKS, Leased, UntypedTable, Vote};
+use noonmark::{Abort, AbortKind, Age, Database, Order, Timestamp, TooManySessions, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -38,6 +71,9 @@ pub const WAIT_MAX_DEFAULT_NS: u64 = 100_000_000;
 struct Seat {
     /// None once it has ended. (Seats move about in their map, and a branch is large.)
     branch: Option<Box<Branch<BranchHost>>>,
+    age: Age,
+    /// [As it has said](Request::is_past_waiting), or is known.
+    is_past_waiting: bool,
     /// Only its coordinator ends it.
     is_prepared: bool,
     /// Tables that know that it is sealed, and has written them.
@@ -53,6 +89,8 @@ struct Seat {
     /// What was answered to it; none while it is held back.
     answer: Option<Reply>,
     held: Option<Held>,
+    /// Why its branch was taken away, if it has not been told.
+    taken: Option<Refusal>,
 }
 
 /// A request that is held back.
@@ -73,6 +111,10 @@ pub struct Participant {
     /// Each, and what holds for all of it.
     tables: Vec<(UntypedTable, TableState)>,
     table_leases: Option<TableLeases>,
+    /// In some table the younger of two transactions waits.
+    younger_waits: bool,
+    /// Whatever is written with the messages of a commit can be at once: so it is in [all tables](UntypedTable::writes_late).
+    writes_late: bool,
     seats: BTreeMap<AttemptId, Seat>,
     /// The attempt that each transaction of the database is of, while it runs.
     attempts: BTreeMap<TxnId, AttemptId>,
@@ -89,6 +131,7 @@ pub struct Participant {
     keeps_answers: bool,
     reads_prepared: bool,
     frozen_ticks: u64,
+    late_ticks: u64,
     now_ns: u64,
     /// How many requests have been carried out.
     turns: u64,
@@ -105,6 +148,8 @@ impl Participant {
             database,
             tables: Vec::new(),
             table_leases: None,
+            younger_waits: false,
+            writes_late: true,
             seats: BTreeMap::new(),
             attempts: BTreeMap::new(),
             waiting: BTreeMap::new(),
@@ -115,6 +160,7 @@ impl Participant {
             keeps_answers: true,
             reads_prepared: false,
             frozen_ticks: FROZEN_TICKS,
+            late_ticks: LATE_TICKS,
             now_ns: 0,
             turns: 0,
             refusals: BTreeMap::new(),
@@ -148,6 +194,11 @@ impl Participant {
         Participant { frozen_ticks, ..self }
     }
 
+    /// The same; where transactions take place when they begin, by how many ticks one may be [late](Branch::keep_for).
+    pub fn with_late_ticks(self, late_ticks: u64) -> Self {
+        Participant { late_ticks, ..self }
+    }
+
     /// How often a rule of the cluster, not of a protocol, has refused something, by the rule. What protocols have refused, the database
     /// [knows](Database::conflicts).
     pub fn refusals(&self) -> &BTreeMap<String, u64> {
@@ -164,8 +215,10 @@ impl Participant {
         &self.database
     }
 
-    /// Adds a table of its database: its number in messages is how many there were before.
+    /// Adds a table of its database, or the entries of an index of one: its number in messages is how many there were before.
     pub fn add_table(&mut self, table: UntypedTable) {
+        self.younger_waits |= table.younger_waits();
+        self.writes_late &= table.writes_late();
         self.tables.push((table, TableState::new()));
     }
 
@@ -203,16 +256,9 @@ impl Participant {
             .collect();
         for attempt in late {
             let Some(held) = self.seats.get_mut(&attempt).and_then(|seat| seat.held.take()) else { continue };
-            let refusal = Refusal {
-                server: self.server,
-                kind: AbortKind::Conflict,
-                rule: "cluster: wait".into(),
-                words: "what it wanted was held by another for longer than anybody is kept waiting; nothing was applied, \
-                        retry is safe"
-                    .into(),
-                other: self.attempts.get(&held.behind).copied(),
-                stale: Vec::new(),
-            };
+            let words = "what it wanted was held by another for longer than anybody is kept waiting; nothing was applied, retry is safe";
+            let other = self.attempts.get(&held.behind).copied();
+            let refusal = Refusal { other, ..self.own_refusal("cluster: wait", words) };
             self.end(attempt);
             self.refuse(attempt, refusal, out);
         }
@@ -222,9 +268,13 @@ impl Participant {
     /// A request has come.
     pub fn receive(&mut self, now_ns: u64, request: Request, out: &mut Vec<Answer>) {
         self.set_time(now_ns);
-        let Request { attempt, age, floor, number, ask } = request;
-        if !self.take_seat(attempt, number, &ask, out) {
+        let Request { attempt, age, floor, number, is_past_waiting, ask } = request;
+        if !self.take_seat(attempt, age, number, &ask, out) {
             return;
+        }
+        if let Some(seat) = self.seats.get_mut(&attempt) {
+            let commits = matches!(ask, Ask::Work(_, Step::Seal | Step::Prepare { .. }));
+            seat.is_past_waiting |= is_past_waiting || commits && self.writes_late;
         }
         match ask {
             Ask::End(decision) => self.decide(attempt, decision, out),
@@ -246,7 +296,7 @@ impl Participant {
                     Some(Seat { branch: None, .. }) => match number {
                         1 => self.room().map(Some).map_err(|full| self.refusal(&Abort::from(full))),
                         // It has had one.
-                        _ => Err(self.forgotten()),
+                        _ => Err(self.taken(attempt)),
                     },
                     _ => Ok(None),
                 };
@@ -254,7 +304,15 @@ impl Participant {
                     Ok(Some(mut branch)) => {
                         branch.read_prepared(self.reads_prepared);
                         branch.freeze(self.frozen_ticks);
-                        self.attempts.insert(branch.begin(age, floor), attempt);
+                        branch.keep_for(self.late_ticks);
+                        let Some(id) = branch.begin(age, floor) else {
+                            self.free.push(branch);
+                            let words = "it takes place before what is still kept of its rows; nothing was applied, retry is safe";
+                            let refusal = self.own_refusal("cluster: late", words);
+                            self.refuse(attempt, refusal, out);
+                            return self.go_on(out);
+                        };
+                        self.attempts.insert(id, attempt);
                         if let Some(seat) = self.seats.get_mut(&attempt) {
                             seat.branch = Some(branch);
                         }
@@ -310,15 +368,40 @@ impl Participant {
         })
     }
 
-    fn forgotten(&self) -> Refusal {
+    /// Of an attempt that has no branch any more: why.
+    fn taken(&mut self, attempt: AttemptId) -> Refusal {
+        let taken = self.seats.get_mut(&attempt).and_then(|seat| seat.taken.take());
+        taken.unwrap_or_else(|| {
+            let words = "it kept nobody out here, and was forgotten when there was no room for another; nothing was applied, retry is \
+                         safe";
+            self.own_refusal("cluster: room", words)
+        })
+    }
+
+    /// By a rule that no protocol has.
+    fn own_refusal(&self, rule: &str, words: &str) -> Refusal {
         Refusal {
             server: self.server,
             kind: AbortKind::Conflict,
-            rule: "cluster: room".into(),
-            words: "it kept nobody out here, and was forgotten when there was no room for another; nothing was applied, retry is safe"
-                .into(),
+            rule: rule.into(),
+            words: words.into(),
             other: None,
             stale: Vec::new(),
+        }
+    }
+
+    /// Of a transaction that an older one has made abort: takes its branch away, and tells it as soon as it asks for something. (Nothing
+    /// that it was agreed to can be taken back, so it is not prepared.)
+    fn end_wounded(&mut self, id: TxnId, out: &mut Vec<Answer>) {
+        let Some(attempt) = self.attempts.get(&id).copied() else { return };
+        let Some(abort) = self.branch(attempt).and_then(Branch::wounded) else { return };
+        let refusal = self.refusal(&abort);
+        let Some(seat) = self.seats.get_mut(&attempt) else { return };
+        let is_asking = seat.held.is_some();
+        seat.taken = (!is_asking).then(|| refusal.clone());
+        self.end(attempt);
+        if is_asking {
+            self.refuse(attempt, refusal, out);
         }
     }
 
@@ -328,7 +411,14 @@ impl Participant {
     }
 
     /// Whether this request is the attempt's next one. If it is the last one, doubled, it is answered again.
-    fn take_seat(&mut self, attempt: AttemptId, number: u32, ask: &Ask, out: &mut Vec<Answer>) -> bool {
+    fn take_seat(
+        &mut self,
+        attempt: AttemptId,
+        age: Age,
+        number: u32,
+        ask: &Ask,
+        out: &mut Vec<Answer>,
+    ) -> bool {
         let latest = self.latest.get(&attempt.client).copied().unwrap_or(0);
         if attempt.sequence > latest {
             self.latest.insert(attempt.client, attempt.sequence);
@@ -342,6 +432,8 @@ impl Participant {
         }
         let seat = self.seats.entry(attempt).or_insert(Seat {
             branch: None,
+            age,
+            is_past_waiting: false,
             is_prepared: false,
             barred: BTreeSet::new(),
             written: BTreeSet::new(),
@@ -350,7 +442,11 @@ impl Participant {
             turn: 0,
             answer: None,
             held: None,
+            taken: None,
         });
+        if number == seat.number && self.planted.is(Bug::DoubledUpdateCarriedOut) && ask.updates() {
+            return true;
+        }
         if number == seat.number
             && let Some(reply) = seat.answer.clone()
         {
@@ -583,40 +679,59 @@ impl Participant {
                 self.reply(attempt, Reply::Worked(Work { outcomes, step: came, standing, tables }), out);
             }
             Ok(None) => {
-                let refusal = Refusal {
-                    server: self.server,
-                    kind: AbortKind::Conflict,
-                    rule: "cluster: copy".into(),
-                    words: "a row that it read from a copy has been replaced, and its lease is over; nothing was applied, \
-                            retry is safe"
-                        .into(),
-                    other: None,
-                    stale: stale(&operations, &outcomes).collect(),
-                };
+                let words = "what it read from a copy has been replaced, and its lease is over; nothing was applied, retry is safe";
+                let stale = stale(&operations, &outcomes).collect();
+                let refusal = Refusal { stale, ..self.own_refusal("cluster: copy", words) };
                 self.end(attempt);
                 self.refuse(attempt, refusal, out);
             }
-            Err(abort) => match abort.other().filter(|_| abort.kind() == AbortKind::Held) {
-                Some(behind) => {
-                    if let Some(seat) = self.seats.get_mut(&attempt) {
-                        seat.held = Some(Held { operations, step, outcomes, since_ns, behind });
-                        self.waiting.entry(behind).or_default().push(attempt);
+            Err(abort) => {
+                let held = abort.other().filter(|_| abort.kind() == AbortKind::Held);
+                match held.filter(|behind| self.may_wait(attempt, *behind)) {
+                    Some(behind) => {
+                        if let Some(seat) = self.seats.get_mut(&attempt) {
+                            seat.held = Some(Held { operations, step, outcomes, since_ns, behind });
+                            self.waiting.entry(behind).or_default().push(attempt);
+                        }
+                        self.end_wounded(behind, out);
+                    }
+                    None => {
+                        let abort = match (abort.kind(), self.branch(attempt)) {
+                            (AbortKind::Held, Some(branch)) => branch.give_up(abort),
+                            _ => abort,
+                        };
+                        let refusal = self.refusal(&abort);
+                        self.end(attempt);
+                        self.refuse(attempt, refusal, out);
                     }
                 }
-                None => {
-                    let refusal = self.refusal(&abort);
-                    self.end(attempt);
-                    self.refuse(attempt, refusal, out);
-                }
-            },
+            }
+        }
+    }
+
+    /// Whether an attempt may wait for the end of a transaction of the database. See the [module](self).
+    fn may_wait(&mut self, attempt: AttemptId, behind: TxnId) -> bool {
+        let Some(other) = self.attempts.get(&behind).copied().filter(|other| *other != attempt) else {
+            return false;
+        };
+        if self.branch(other).is_some_and(|branch| branch.is_wounded()) || self.planted.is(Bug::AgesIgnored) {
+            return true;
+        }
+        let (Some(mine), Some(theirs)) = (self.seats.get(&attempt), self.seats.get(&other)) else {
+            return false;
+        };
+        let is_older = (mine.age, attempt.client) < (theirs.age, other.client);
+        match (mine.is_past_waiting, theirs.is_past_waiting) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => is_older != self.younger_waits,
         }
     }
 
     fn refusal(&self, abort: &Abort) -> Refusal {
         Refusal {
             server: self.server,
-            // Somebody was in the way of whom nothing is known: as good as any conflict.
-            kind: if abort.kind() == AbortKind::Held { AbortKind::Conflict } else { abort.kind() },
+            kind: abort.kind(),
             rule: abort.rule().into(),
             words: abort.to_string(),
             other: abort.other().and_then(|other| self.attempts.get(&other).copied()),
@@ -635,6 +750,7 @@ fn stale<'a>(
 ) -> impl Iterator<Item = (TableId, Vec<u8>)> + 'a {
     operations.iter().zip(outcomes).filter_map(|pair| match pair {
         (Operation::Check { table, key, .. }, Outcome::Done(false)) => Some((*table, key.clone())),
+        (Operation::CheckNode { table, node }, Outcome::Done(false)) => Some((*table, node.lower.clone())),
         _ => None,
     })
 }
@@ -691,26 +807,44 @@ fn operate(
             match purpose {
                 Purpose::Read => Outcome::Row(branch.read(table, key, groups)?),
                 Purpose::Write => Outcome::Row(branch.read_to_write(table, key, groups)?),
-                Purpose::Keep => copied(branch.read_leased(table, key, groups, None)?),
-                Purpose::Confirm(written) => copied(branch.read_leased(table, key, groups, Some(written))?),
+                Purpose::Keep | Purpose::Confirm(_) => {
+                    let known = match purpose {
+                        Purpose::Confirm(written) => Some(written.as_slice()),
+                        _ => None,
+                    };
+                    match copied(branch.read_leased(table, key, groups, known)?) {
+                        Outcome::Row(None) => {
+                            branch.node_without(table, key)?.map_or(Outcome::Row(None), Outcome::Absent)
+                        }
+                        outcome => outcome,
+                    }
+                }
             }
         }
+        Operation::CheckNode { table, node } => Outcome::Done(branch.is_node_current(find(table), node)?),
         Operation::Check { table, key, groups, written } => {
             Outcome::Done(branch.is_current(find(table), key, groups.clone(), written)?)
         }
         Operation::Write { table, key, groups, values } => {
             Outcome::Done(branch.write(find(table), key, groups.clone(), values)?)
         }
+        Operation::Update { table, key, group, update } => {
+            Outcome::Done(branch.update(find(table), key, *group, update)?)
+        }
         Operation::Insert { table, key, values, replace } => {
             Outcome::Done(branch.insert(find(table), key, values, *replace)?)
         }
         Operation::Delete { table, key } => Outcome::Done(branch.delete(find(table), key)?),
-        Operation::Scan { table, lower, upper, groups, reverse, limit } => {
+        Operation::Scan { table, lower, upper, groups, reverse, limit, keep } => {
             fn bytes(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
                 bound.as_ref().map(Vec::as_slice)
             }
             let bounds = (bytes(lower), bytes(upper));
-            Outcome::Rows(branch.scan(find(table), bounds, groups.clone(), *reverse, *limit)?)
+            let (table, groups) = (find(table), groups.clone());
+            match keep {
+                true => Outcome::Kept(branch.scan_leased(table, bounds, groups, *reverse, *limit)?),
+                false => Outcome::Rows(branch.scan(table, bounds, groups, *reverse, *limit)?),
+            }
         }
     })
 }

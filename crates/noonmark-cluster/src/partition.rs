@@ -2,8 +2,12 @@
 //!
 //! Keys are bytes that compare as the typed keys do, so a range of keys is a range of bytes, and the first columns of a tuple are the
 //! first bytes. A table is spread by a hash of the first bytes of its keys, or by ranges of them, or each server has all of it.
+//!
+//! The entries of a secondary index are where their rows are: so whoever changes a row changes its entries at the same server. Where
+//! entries are looked for depends on what their keys have to do with those of the rows ([`IndexReach`]).
 
-use std::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, Range};
 
 /// One of the servers of a cluster, which count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +67,18 @@ pub enum Partitioning {
     Replicated,
 }
 
+/// Where the entries of a secondary index between two bounds are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexReach {
+    /// Anywhere: every server is asked that has rows of the table.
+    #[default]
+    Everywhere,
+    /// Where rows under such keys would be, as each secondary key begins with those bytes of the row's own key by which the table is spread:
+    /// a warehouse's customers by their names, where rows are spread by warehouses. It is up to whoever makes the index that this is so: the
+    /// entries of a row for which it is not are not always found.
+    AsRows,
+}
+
 /// A table cannot be spread like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPartitioning {
@@ -74,6 +90,9 @@ pub enum InvalidPartitioning {
     /// There are 65,536 tables.
     #[error("a cluster has room for 65,536 tables")]
     TooManyTables,
+    /// There is no table that the index would be of.
+    #[error("there is no table that the index would be of")]
+    NoTable,
 }
 
 /// How the rows of all tables are spread over the servers.
@@ -81,12 +100,21 @@ pub enum InvalidPartitioning {
 pub struct PartitionMap {
     servers: u16,
     tables: Vec<Partitioning>,
+    /// Tables that are the entries of an index which may be at any server that has rows.
+    everywhere: BTreeSet<TableId>,
+    /// The column groups that the entries of an index are worked out of, by the table that it is of.
+    indexed: BTreeMap<TableId, Vec<Range<usize>>>,
 }
 
 impl PartitionMap {
     /// No tables yet, on so many servers, at least one.
     pub fn new(servers: u16) -> Self {
-        PartitionMap { servers: servers.max(1), tables: Vec::new() }
+        PartitionMap {
+            servers: servers.max(1),
+            tables: Vec::new(),
+            everywhere: BTreeSet::new(),
+            indexed: BTreeMap::new(),
+        }
     }
 
     /// How many servers there are.
@@ -107,6 +135,31 @@ impl PartitionMap {
         let id = u16::try_from(self.tables.len()).map_err(|_| InvalidPartitioning::TooManyTables)?;
         self.tables.push(partitioning);
         Ok(TableId(id))
+    }
+
+    /// Adds the entries of a secondary index of a table, which are worked out of these column groups of its rows.
+    ///
+    /// # Errors
+    /// [`InvalidPartitioning`]; the map is as it was.
+    pub fn add_index(
+        &mut self,
+        of: TableId,
+        groups: Range<usize>,
+        reach: IndexReach,
+    ) -> Result<TableId, InvalidPartitioning> {
+        let as_rows = self.tables.get(of.index()).ok_or(InvalidPartitioning::NoTable)?.clone();
+        let is_split = as_rows != Partitioning::Replicated;
+        let id = self.add(as_rows)?;
+        if is_split && reach == IndexReach::Everywhere {
+            self.everywhere.insert(id);
+        }
+        self.indexed.entry(of).or_default().push(groups);
+        Ok(id)
+    }
+
+    /// The column groups that the entries of each index of a table are worked out of.
+    pub fn indexed(&self, table: TableId) -> &[Range<usize>] {
+        self.indexed.get(&table).map_or(&[], Vec::as_slice)
     }
 
     fn all(&self) -> impl Iterator<Item = ServerId> + use<> {
@@ -143,6 +196,9 @@ impl PartitionMap {
             Bound::Included(key) | Bound::Excluded(key) => Some(key.to_vec()),
             Bound::Unbounded => None,
         };
+        if self.everywhere.contains(&table) {
+            return self.all().collect();
+        }
         let (lower, upper) = (bytes(lower), bytes(upper));
         match self.tables.get(table.index()) {
             Some(Partitioning::Hash { prefix_bytes }) => {
@@ -235,6 +291,26 @@ mod tests {
         let table = map.add(Partitioning::Replicated).unwrap();
         assert_eq!(map.reader(table, &[1], ServerId(2)), ServerId(2));
         assert_eq!(map.writers(table, &[1]).len(), 3);
+    }
+
+    #[test]
+    fn entries_are_where_their_rows_are() {
+        let mut map = PartitionMap::new(3);
+        let table = map.add(Partitioning::Ranges(vec![vec![10], vec![20]])).unwrap();
+        let copied = map.add(Partitioning::Replicated).unwrap();
+        let [by_row, by_any] = [IndexReach::AsRows, IndexReach::Everywhere]
+            .map(|reach| map.add_index(table, 0..1, reach).unwrap());
+        let of_copied = map.add_index(copied, 1..2, IndexReach::Everywhere).unwrap();
+        let covering = |index| {
+            let bounds = (Bound::Included(&[12, 1][..]), Bound::Excluded(&[12, 9][..]));
+            map.covering(index, bounds, ServerId(2)).iter().map(|server| server.number()).collect::<Vec<_>>()
+        };
+        assert_eq!(covering(by_row), [1]);
+        assert_eq!(covering(by_any), [0, 1, 2]);
+        // Each server has all rows, and all entries.
+        assert_eq!(covering(of_copied), [2]);
+        assert_eq!((map.indexed(table), map.indexed(by_row)), (&[0..1, 0..1][..], &[][..]));
+        assert_eq!(map.add_index(TableId(9), 0..1, IndexReach::AsRows), Err(InvalidPartitioning::NoTable));
     }
 
     #[test]

@@ -26,6 +26,10 @@ pub enum Bug {
     DecidedEarly,
     /// A scan of several servers asks the first one only.
     BorderNotCrossed,
+    /// A scan of a secondary index whose entries may be anywhere asks the home server only.
+    IndexAskedAtHome,
+    /// Entries of an index that will change with the first message of the commit are taken to be locked.
+    EntriesTakenForLocked,
     /// What was read out of a copy is taken to hold for ever.
     CopyUsedPastItsLease,
     /// A row that was read out of a copy is written without a look whether that is current.
@@ -34,10 +38,22 @@ pub enum Bug {
     TableExtendedWhileSealed,
     /// The lease of a whole table is taken to hold for copies from before it was last written, too.
     TableLeaseOfOldCopies,
+    /// A copied index node is taken to hold for ever.
+    NodeUsedPastItsLease,
+    /// A copied index node is taken to speak of keys beyond its end.
+    NodeUsedBeyondItsFence,
     /// The ranges of commit times that servers have frozen are not intersected.
     RangesNotIntersected,
     /// Who has frozen a range, and only read, leaves nothing of it behind when he has voted.
     RangeNotLeftBehind,
+    /// Whoever meets another waits for him, whatever the ages of both are.
+    AgesIgnored,
+    /// Who locks only what he reads lets go of that with his vote, though entries of an index that will change are not locked yet.
+    LetGoBeforeEntries,
+    /// A request that arrives twice, and has a commit-time update in it, is carried out twice.
+    DoubledUpdateCarriedOut,
+    /// A write that the participant will hear of with the first message of the commit is taken to be locked.
+    UnannouncedTakenForLocked,
 }
 
 impl Bug {
@@ -53,12 +69,20 @@ impl Bug {
         Bug::LaterIgnored,
         Bug::DecidedEarly,
         Bug::BorderNotCrossed,
+        Bug::IndexAskedAtHome,
+        Bug::EntriesTakenForLocked,
         Bug::CopyUsedPastItsLease,
         Bug::CopyOverwritten,
         Bug::TableExtendedWhileSealed,
         Bug::TableLeaseOfOldCopies,
+        Bug::NodeUsedPastItsLease,
+        Bug::NodeUsedBeyondItsFence,
         Bug::RangesNotIntersected,
         Bug::RangeNotLeftBehind,
+        Bug::AgesIgnored,
+        Bug::LetGoBeforeEntries,
+        Bug::DoubledUpdateCarriedOut,
+        Bug::UnannouncedTakenForLocked,
     ];
 }
 

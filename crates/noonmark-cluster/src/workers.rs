@@ -37,15 +37,16 @@
 //! | lock the working set in the order of keys (§2.4.2, step 1) | [`Step::Prepare`](crate::message::Step) seals the write set, under `tictoc`; `sundial` has locked it while executing |
 //! | the commit time is the greatest of the workers' (step 2, and a round of messages) | each answer while executing says from when on the transaction may commit ([`Standing`](noonmark::branch::Standing)), so the coordinator knows the greatest without that round; a worker that knows better by then says *later* |
 //! | validate the working set (step 3, and a round) | the same message as sealing; [`Branch::prepare`](noonmark::branch::Branch::prepare) has the reason why it may be |
-//! | postponed operations, by the session that holds the lock (§2.4.2) | answers that are held back, behind the transaction that is in the way, in every phase ([`participant`](crate::participant)) |
+//! | postponed operations, by the session that holds the lock (§2.4.2) | answers that are held back, behind the transaction that is in the way, unless that could end in a circle ([`participant`](crate::participant)) |
 //! | only workers that take part are asked (§2.4.2) | the same; of one that has only read, and whose reads hold until then, nothing is asked |
 //!
 //! Departures, and why:
 //!
 //! - *Read and write sets are apart.* The paper combines them, as its transactions write all that they read; so its timestamp is one number.
-//!   We take any transaction, and a row that is only read keeps its write time: readers do not meet.
+//!   We take any transaction, and a row that is only read keeps its write time: readers do not meet. What is read to be written is in one
+//!   set all the same: it has one entry, and the lock is its validation.
 //! - *Who postpones may deadlock.* In the paper each worker locks in the order of its keys, but two workers may have two transactions in two
-//!   orders. Here a rule says who waits and who aborts where locks are waited for, and nobody is held back for longer than
+//!   orders. Here ages say who waits and who aborts ([`participant`](crate::participant)), and nobody is held back for longer than
 //!   [`Builder::wait_max`](crate::cluster::Builder::wait_max).
 //! - *One round instead of three* where nothing speaks against it, and none for a worker that decides alone: that one commits as it
 //!   validates.

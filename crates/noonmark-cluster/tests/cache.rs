@@ -2,8 +2,8 @@
 
 mod direct;
 
-use direct::{Direct, Made, cluster, cluster_of, run};
-use noonmark::Order;
+use direct::{Direct, Made, cluster, cluster_of, cluster_on, run};
+use noonmark::{IndexKind, Order};
 use noonmark_cluster::cache::{Cache, CacheOptions, ReusePolicy};
 use noonmark_cluster::client::{Client, ClusterAbort, Table};
 use noonmark_cluster::message::ClientId;
@@ -221,4 +221,60 @@ fn own_rows_are_not_copied() {
     assert_eq!(client.id(), ClientId { server: ServerId::new(0), worker: 1 });
     get(&mut client, &made.table, home).unwrap();
     assert_eq!(cache.bytes(), 0);
+}
+
+fn put(client: &mut Client<Direct>, table: &Table<u64, i64>, key: u64) {
+    let put: Result<bool, ClusterAbort> = run(client.transact(async |tx| tx.insert(table, key, 1).await));
+    assert_eq!(put, Ok(true));
+}
+
+#[test]
+fn a_copied_node_answers_for_keys_without_a_row_until_its_lease_is_over() {
+    let made = cluster_on(IndexKind::Ordered, 64, Order::Logical);
+    let (home, id) = (ServerId::new(0), made.table.id());
+    let is_remote = |key: &u64| made.map.reader(id, &key.to_be_bytes(), home) != home;
+    let absent: Vec<u64> = (100..200).filter(is_remote).take(2).collect();
+    let cache = cache(ReusePolicy::Always);
+    let (mut reader, mut writer) = (client_of(&made, 1, &cache), made.another(2));
+    assert_eq!(get(&mut reader, &made.table, absent[0]), Ok(None));
+    let before = reader.counts();
+    // It is of the same leaf.
+    assert_eq!(get(&mut reader, &made.table, absent[1]), Ok(None));
+    put(&mut writer, &made.table, absent[0]);
+    // It is as if this had come before.
+    assert_eq!(get(&mut reader, &made.table, absent[0]), Ok(None));
+    assert_eq!(reader.counts().messages, before.messages);
+    reader.raise_floor(writer.floor());
+    assert_eq!(get(&mut reader, &made.table, absent[0]), Ok(Some(1)));
+    assert_eq!((reader.counts().aborts, cache.counts().stale), (1, 1));
+    // What a client has put in it finds.
+    assert_eq!(get(&mut reader, &made.table, absent[1]), Ok(None));
+    put(&mut reader, &made.table, absent[1]);
+    assert_eq!(get(&mut reader, &made.table, absent[1]), Ok(Some(1)));
+    assert_eq!(reader.counts().aborts, 1);
+}
+
+#[test]
+fn a_range_is_read_out_of_copies_until_a_row_of_it_is_written() {
+    let made = cluster_on(IndexKind::Ordered, 64, Order::Logical);
+    let (cache, key) = (cache(ReusePolicy::Always), remote(&made)[0]);
+    let (mut reader, mut writer) = (client_of(&made, 1, &cache), made.another(2));
+    let scan = |client: &mut Client<Direct>, reverse: bool| {
+        let rows: Result<_, ClusterAbort> =
+            run(client.transact(async |tx| tx.range(&made.table, key..=key, reverse, 10).await));
+        rows.unwrap()
+    };
+    // Asked for; and looked at, as the node was never relied on at that time.
+    for _ in 0..2 {
+        assert_eq!(scan(&mut reader, false), [(key, key as i64 * 100)]);
+    }
+    let before = reader.counts();
+    for reverse in [false, true] {
+        assert_eq!(scan(&mut reader, reverse), [(key, key as i64 * 100)]);
+    }
+    assert_eq!(reader.counts().messages, before.messages);
+    set(&mut writer, &made.table, key, 5);
+    reader.raise_floor(writer.floor());
+    assert_eq!(scan(&mut reader, false), [(key, 5)]);
+    assert_eq!(reader.counts().aborts, 1);
 }

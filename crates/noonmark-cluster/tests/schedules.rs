@@ -1,11 +1,15 @@
-//! Two transactions that each read what the other writes, at two servers, with their messages delivered in every order that there is.
+//! Two transactions that each read what the other writes, at two servers, with their messages delivered in every order that there is. They wait
+//! for each other in a circle in none.
 
-use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, Lease, UntypedTable, Values};
-use noonmark::{Age, Database, Order, Protocol, SlotId, TableOptions};
+mod every_order;
+
+use every_order::Schedule;
+use noonmark::branch::{BranchHost, FROZEN_TICKS, Lease, NumberUpdate, PlainUpdate, UntypedTable, Values};
+use noonmark::{Age, Column, Database, Fold, Order, Protocol, SlotId, TableOptions, Timestamp};
 use noonmark_cluster::cache::Place;
 use noonmark_cluster::coordinator::{Coordinator, CopyRead, Event, Outgoing};
 use noonmark_cluster::message::{ClientId, Operation, Outcome, Purpose};
-use noonmark_cluster::participant::{Participant, WAIT_MAX_DEFAULT_NS};
+use noonmark_cluster::participant::Participant;
 use noonmark_cluster::partition::{ServerId, TableId};
 
 const TABLE: TableId = TableId::new(0);
@@ -17,6 +21,16 @@ enum Reads {
     FromACopy,
 }
 
+/// What a transaction does with the row that it writes, before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Writes {
+    ReadToBeWritten,
+    /// Nothing: its server hears of it with the commit.
+    Unannounced,
+    /// The same, of a row that is added to.
+    Added,
+}
+
 fn key(of: usize) -> Vec<u8> {
     (of as u64).to_be_bytes().to_vec()
 }
@@ -25,10 +39,17 @@ fn read(of: usize, purpose: Purpose) -> (ServerId, Operation) {
     (ServerId::new(of as u16), Operation::Read { table: TABLE, key: key(of), groups: 0..1, purpose })
 }
 
+/// Adds to a row without reading it.
+fn add(to: usize, number: i64) -> Operation {
+    let update = NumberUpdate::of(Column::<i64, i64>::whole(), Fold::Add, number).unwrap();
+    Operation::Update { table: TABLE, key: key(to), group: 0, update: PlainUpdate::Number(update) }
+}
+
 /// One transaction, which reads the row of one server and writes that of the other.
 struct Runner {
     coordinator: Coordinator,
     reads: usize,
+    writes: Writes,
     copy: Option<Lease>,
     /// How far it is.
     stage: usize,
@@ -60,51 +81,33 @@ impl Runner {
                 Some(lease) => {
                     let server = ServerId::new(self.reads as u16);
                     let place = Place { server, table: TABLE, key: key(self.reads), groups: 0..1 };
-                    self.coordinator.read_copy(CopyRead { place, lease });
+                    self.coordinator.read_copy(CopyRead { place, lease, node: None });
                     (self.stage, self.read_first) = (1, true);
                     self.act(out);
                 }
                 None => self.coordinator.operate(0, vec![read(self.reads, Purpose::Read)], out),
             },
-            1 => self.coordinator.operate(0, vec![read(writes, Purpose::Write)], out),
+            1 if self.writes == Writes::ReadToBeWritten => {
+                self.coordinator.operate(0, vec![read(writes, Purpose::Write)], out)
+            }
             _ => {
                 let values = Values::of(&1_i64);
-                let write = Operation::Write { table: TABLE, key: key(writes), groups: 0..1, values };
-                self.coordinator.defer(ServerId::new(writes as u16), write);
+                let write = match self.writes {
+                    Writes::Added => add(writes, 1),
+                    _ => Operation::Write { table: TABLE, key: key(writes), groups: 0..1, values },
+                };
+                match self.writes {
+                    Writes::ReadToBeWritten => {
+                        self.coordinator.defer(ServerId::new(writes as u16), write, false);
+                    }
+                    Writes::Unannounced | Writes::Added => {
+                        self.coordinator.defer_unannounced(ServerId::new(writes as u16), write);
+                    }
+                }
                 let event = self.coordinator.commit(0, out);
                 self.go_on(event, out);
             }
         }
-    }
-}
-
-/// The order in which requests are delivered: at each step which one of those on their way, and of how many. (Answers arrive at once: a
-/// coordinator that hears late is one whose next request is late.)
-#[derive(Default)]
-struct Schedule {
-    choices: Vec<(usize, usize)>,
-    step: usize,
-}
-
-impl Schedule {
-    fn choose(&mut self, among: usize) -> usize {
-        if self.step == self.choices.len() {
-            self.choices.push((0, among));
-        }
-        self.step += 1;
-        self.choices[self.step - 1].0
-    }
-
-    /// The next one: false if there is none.
-    fn next(&mut self) -> bool {
-        self.step = 0;
-        while let Some((choice, among)) = self.choices.pop() {
-            if choice + 1 < among {
-                self.choices.push((choice + 1, among));
-                return true;
-            }
-        }
-        false
     }
 }
 
@@ -119,6 +122,7 @@ fn server(number: u16, protocol: Protocol, order: Order, frozen_ticks: u64) -> P
 /// Runs a transaction with nobody else about.
 fn alone(servers: &mut [Participant], worker: u16, operation: (ServerId, Operation)) -> Vec<Outcome> {
     let mut coordinator = Coordinator::new(ClientId { server: ServerId::new(0), worker });
+    coordinator.raise_floor(Timestamp::new(worker.into()));
     let (mut out, mut answers, mut came) = (Vec::new(), Vec::new(), Vec::new());
     coordinator.begin(0, Age::new(0, SlotId::NOBODY), &mut out);
     coordinator.operate(0, vec![operation], &mut out);
@@ -145,14 +149,16 @@ fn run(
     protocol: Protocol,
     order: Order,
     reads: Reads,
+    writes: Writes,
     frozen_ticks: u64,
     schedule: &mut Schedule,
 ) -> ([bool; 2], bool) {
     let mut servers: Vec<_> = (0..2).map(|number| server(number, protocol, order, frozen_ticks)).collect();
     for row in 0..2 {
+        // (In the order of beginnings, each has a time of its own.)
         let insert =
             Operation::Insert { table: TABLE, key: key(row), values: Values::of(&0_i64), replace: false };
-        alone(&mut servers, 7, (ServerId::new(row as u16), insert));
+        alone(&mut servers, 6 + row as u16, (ServerId::new(row as u16), insert));
     }
     let mut runners: Vec<Runner> = (0..2)
         .map(|number| {
@@ -164,13 +170,16 @@ fn run(
             });
             let coordinator =
                 Coordinator::new(ClientId { server: ServerId::new(number as u16), worker: number as u16 });
-            Runner { coordinator, reads: number, copy, stage: 0, read_first: false, committed: None }
+            Runner { coordinator, reads: number, writes, copy, stage: 0, read_first: false, committed: None }
         })
         .collect();
-    let mut now_ns = 0;
     let mut on_their_way: Vec<Outgoing> = Vec::new();
     for (number, runner) in runners.iter_mut().enumerate() {
         let mut out = Vec::new();
+        if order == Order::Beginning {
+            let begins = if reads == Reads::FromItsServer { 20 + number } else { 20 - number };
+            runner.coordinator.raise_floor(Timestamp::new(begins as u64));
+        }
         runner.coordinator.begin(0, Age::new(number as u64, SlotId::new(number).unwrap()), &mut out);
         runner.act(&mut out);
         on_their_way.extend(out);
@@ -178,20 +187,18 @@ fn run(
     loop {
         let mut answers = Vec::new();
         if on_their_way.is_empty() {
-            if runners.iter().all(|runner| runner.committed.is_some()) {
-                break;
-            }
-            // Each waits for the other: until one of them has waited for too long.
-            now_ns += WAIT_MAX_DEFAULT_NS;
-            servers.iter_mut().for_each(|server| server.tick(now_ns, &mut answers));
-            assert!(!answers.is_empty(), "nothing is on its way, and nobody waits");
-        } else {
-            let sent = on_their_way.remove(schedule.choose(on_their_way.len()));
-            servers[sent.to.index()].receive(now_ns, sent.request, &mut answers);
+            assert!(
+                runners.iter().all(|runner| runner.committed.is_some()),
+                "nothing is on its way: they wait for each other: {protocol}, {order:?}, {reads:?}, {writes:?}, {:?}",
+                schedule.choices
+            );
+            break;
         }
+        let sent = on_their_way.remove(schedule.choose(on_their_way.len()));
+        servers[sent.to.index()].receive(0, sent.request, &mut answers);
         for answer in answers {
             let runner = &mut runners[usize::from(answer.attempt.client.worker)];
-            let event = runner.coordinator.receive(now_ns, answer, &mut on_their_way);
+            let event = runner.coordinator.receive(0, answer, &mut on_their_way);
             runner.go_on(event, &mut on_their_way);
         }
     }
@@ -200,11 +207,11 @@ fn run(
     (committed, runners.iter().all(|runner| runner.read_first))
 }
 
-fn try_all(protocol: Protocol, order: Order, reads: Reads, frozen_ticks: u64) {
-    let case = format!("{protocol}, {order:?}, {reads:?}, {frozen_ticks} ticks frozen");
+fn try_all(protocol: Protocol, order: Order, reads: Reads, writes: Writes, frozen_ticks: u64) {
+    let case = format!("{protocol}, {order:?}, {reads:?}, {writes:?}, {frozen_ticks} ticks frozen");
     let (mut schedule, mut schedules, mut commits) = (Schedule::default(), 0_u32, 0_u32);
     loop {
-        let (committed, read_first) = run(protocol, order, reads, frozen_ticks, &mut schedule);
+        let (committed, read_first) = run(protocol, order, reads, writes, frozen_ticks, &mut schedule);
         assert!(committed != [true; 2] || !read_first, "{case}: {:?}", schedule.choices);
         commits += committed.iter().filter(|committed| **committed).count() as u32;
         schedules += 1;
@@ -218,20 +225,107 @@ fn try_all(protocol: Protocol, order: Order, reads: Reads, frozen_ticks: u64) {
 
 #[test]
 fn of_two_that_each_read_what_the_other_writes_one_aborts() {
-    for protocol in Protocol::ALL.iter().copied().filter(|p| Branch::<BranchHost>::supports(*p)) {
-        for order in [Order::Logical, Order::Momentary] {
-            if order == Order::Logical && !protocol.keeps_read_times() {
+    for protocol in Protocol::ALL.iter().copied() {
+        for order in [Order::Logical, Order::Momentary, Order::Beginning] {
+            let suits = match order {
+                Order::Logical => protocol.keeps_read_times(),
+                order => protocol.keeps_versions() == (order == Order::Beginning),
+            };
+            if !suits {
                 continue;
             }
             for reads in [Reads::FromItsServer, Reads::FromACopy] {
                 let ticks: &[u64] = match (protocol, order) {
-                    (Protocol::Dynamic, Order::Logical) => &[0, FROZEN_TICKS, u64::MAX],
+                    (Protocol::Dynamic | Protocol::Ranges, Order::Logical) => &[0, FROZEN_TICKS, u64::MAX],
                     _ => &[FROZEN_TICKS],
                 };
                 for ticks in ticks {
-                    try_all(protocol, order, reads, *ticks);
+                    for writes in [Writes::ReadToBeWritten, Writes::Unannounced, Writes::Added] {
+                        try_all(protocol, order, reads, writes, *ticks);
+                    }
                 }
             }
+        }
+    }
+}
+
+/// Two transactions that each add to the rows of both servers, and read nothing, under one schedule: whether each committed. What is in
+/// the rows is what those have added that did.
+fn add_to_both(protocol: Protocol, order: Order, schedule: &mut Schedule) -> [bool; 2] {
+    let mut servers: Vec<_> = (0..2).map(|number| server(number, protocol, order, FROZEN_TICKS)).collect();
+    for row in 0..2 {
+        let insert =
+            Operation::Insert { table: TABLE, key: key(row), values: Values::of(&0_i64), replace: false };
+        alone(&mut servers, 6 + row as u16, (ServerId::new(row as u16), insert));
+    }
+    let adds = [1, 10];
+    let mut committed = [None; 2];
+    let mut on_their_way: Vec<Outgoing> = Vec::new();
+    let mut coordinators = [0, 1].map(|number: u16| {
+        let mut coordinator = Coordinator::new(ClientId { server: ServerId::new(number), worker: number });
+        if order == Order::Beginning {
+            coordinator.raise_floor(Timestamp::new(20 + u64::from(number)));
+        }
+        let age = Age::new(number.into(), SlotId::new(number.into()).unwrap());
+        coordinator.begin(0, age, &mut on_their_way);
+        for row in 0..2 {
+            coordinator.defer_unannounced(ServerId::new(row), add(row.into(), adds[usize::from(number)]));
+        }
+        assert_eq!(coordinator.commit(0, &mut on_their_way), None);
+        coordinator
+    });
+    loop {
+        let mut answers = Vec::new();
+        if on_their_way.is_empty() {
+            let have_ended = committed.iter().all(Option::is_some);
+            assert!(have_ended, "they wait for each other: {protocol}, {order:?}, {:?}", schedule.choices);
+            break;
+        }
+        let sent = on_their_way.remove(schedule.choose(on_their_way.len()));
+        // Each request comes twice.
+        servers[sent.to.index()].receive(0, sent.request.clone(), &mut answers);
+        servers[sent.to.index()].receive(0, sent.request, &mut answers);
+        for answer in answers {
+            let number = usize::from(answer.attempt.client.worker);
+            match coordinators[number].receive(0, answer, &mut on_their_way) {
+                Some(Event::Committed(_)) => committed[number] = Some(true),
+                Some(Event::Aborted(_)) => committed[number] = Some(false),
+                Some(Event::Operated(_)) | None => {}
+            }
+        }
+    }
+    assert_eq!(servers.iter().map(Participant::holding).sum::<usize>(), 0);
+    let committed = committed.map(|committed| committed == Some(true));
+    let added: i64 = (0..2).filter(|&number| committed[number]).map(|number| adds[number]).sum();
+    for row in 0..2 {
+        let found = alone(&mut servers, 30 + row as u16, read(row, Purpose::Read));
+        assert_eq!(found, [Outcome::Row(Some(Values::of(&added)))], "{protocol}, {:?}", schedule.choices);
+    }
+    committed
+}
+
+/// Whoever only adds fails only if the other one is prepared, or about to be, and then at one server at least the other does not.
+#[test]
+fn of_two_that_add_to_the_same_rows_all_is_added_that_commits() {
+    for protocol in Protocol::ALL.iter().copied() {
+        for order in [Order::Logical, Order::Momentary, Order::Beginning] {
+            let suits = match order {
+                Order::Logical => protocol.keeps_read_times(),
+                order => protocol.keeps_versions() == (order == Order::Beginning),
+            };
+            if !suits {
+                continue;
+            }
+            let (mut schedule, mut schedules) = (Schedule::default(), [0_u32; 3]);
+            loop {
+                let committed = add_to_both(protocol, order, &mut schedule);
+                schedules[committed.iter().filter(|committed| **committed).count()] += 1;
+                if !schedule.next() {
+                    break;
+                }
+            }
+            println!("{protocol}, {order:?}: none, one or both of two commit in {schedules:?} schedules");
+            assert!(schedules[2] > 0, "{protocol}, {order:?}: {schedules:?}");
         }
     }
 }

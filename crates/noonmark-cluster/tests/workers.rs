@@ -6,7 +6,7 @@ use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
 use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table};
 use noonmark_cluster::cluster::{BuildClusterError, Builder, ClientError, Cluster, CreateTableError};
 use noonmark_cluster::executor::{block_on, block_on_all};
-use noonmark_cluster::partition::{InvalidPartitioning, Partitioning, ServerId};
+use noonmark_cluster::partition::{IndexReach, InvalidPartitioning, Partitioning, ServerId};
 use noonmark_cluster::table_lease::TableLeases;
 use noonmark_cluster::workers::WorkerLink;
 use std::future::poll_fn;
@@ -20,8 +20,8 @@ const ACCOUNTS: u64 = 12;
 const EACH: i64 = 100;
 const FOREVER: Duration = Duration::from_secs(1 << 32);
 
-/// Protocols that span servers: those that lock early and late, in either order, those that wait and those that do not.
-const PROTOCOLS: [Protocol; 7] = [
+/// All protocols: those that lock early and late, in either order, those that wait and those that do not.
+const PROTOCOLS: &[Protocol] = &[
     Protocol::Sundial,
     Protocol::TicToc,
     Protocol::TwoPhaseWaitDie,
@@ -29,6 +29,11 @@ const PROTOCOLS: [Protocol; 7] = [
     Protocol::Occ,
     Protocol::F1,
     Protocol::Adaptive,
+    Protocol::Dynamic,
+    Protocol::Fixed,
+    Protocol::TwoPhaseWoundWait,
+    Protocol::Swiss,
+    Protocol::Ranges,
 ];
 
 fn hash() -> Partitioning {
@@ -109,7 +114,7 @@ async fn bank(client: &mut Client<WorkerLink>, accounts: &Table<u64, i64>, seed:
 
 #[test]
 fn money_is_conserved_by_clients_on_threads_of_their_own() {
-    for protocol in PROTOCOLS {
+    for &protocol in PROTOCOLS {
         let (cluster, accounts) = accounts_of(Cluster::builder().workers(3), protocol, hash());
         thread::scope(|scope| {
             for seed in 0..4 {
@@ -128,7 +133,7 @@ fn money_is_conserved_by_clients_on_threads_of_their_own() {
 
 #[test]
 fn money_is_conserved_by_clients_that_share_a_thread() {
-    for protocol in PROTOCOLS {
+    for &protocol in PROTOCOLS {
         let (cluster, accounts) = accounts_of(Cluster::builder().workers(2), protocol, hash());
         let mut clients: Vec<_> = (0..12).map(|_| cluster.client().unwrap()).collect();
         block_on_all(clients.iter_mut().zip(0..).map(|(client, seed)| bank(client, &accounts, seed, 30)));
@@ -154,7 +159,7 @@ fn more_clients_than_branches_all_come_to_their_turn() {
 /// process messages cross too seldom. The virtual network has them cross.)
 #[test]
 fn two_that_each_write_what_the_other_reads_do_not_both_commit() {
-    for protocol in PROTOCOLS {
+    for &protocol in PROTOCOLS {
         let (cluster, switches) = accounts_of(Cluster::builder().workers(2), protocol, by_key(ACCOUNTS));
         let off: Result<(), ClusterAbort> = block_on(cluster.transact(async |tx| {
             tx.write(&switches, 0, 0).await?;
@@ -587,12 +592,6 @@ fn tables_that_cannot_be_made() {
     let make = |name: &str, protocol: Protocol, spread: Partitioning| {
         cluster.create_table::<u64, i64>(name, TableOptions::new().protocol(protocol), spread)
     };
-    let fixed = make("a", Protocol::Fixed, hash()).unwrap_err();
-    assert_eq!(fixed, CreateTableError::Protocol("a".into(), Protocol::Fixed));
-    assert_eq!(
-        fixed.to_string(),
-        "table \"a\": transactions under fixed cannot span servers; choose another protocol for it"
-    );
     let backwards = Partitioning::Ranges(vec![vec![2], vec![1]]);
     let refused = make("a", Protocol::Sundial, backwards).unwrap_err();
     assert_eq!(refused, CreateTableError::Partitioning("a".into(), InvalidPartitioning::NotAscending(1)));
@@ -612,6 +611,84 @@ fn tables_that_cannot_be_made() {
     assert!(make("b", Protocol::Sundial, hash()).is_ok());
     let other = make("c", Protocol::Occ, hash()).unwrap_err();
     assert!(matches!(other, CreateTableError::Schema(SchemaError::WrongOrder(..))), "{other}");
+}
+
+/// What there is in accounts, and which.
+type Entries = Vec<((u64, i64), u64)>;
+
+/// Entries of an index are with the workers of their rows, and change with them: whoever reads all of them sees each account once, and
+/// all of the money.
+#[test]
+fn money_is_conserved_in_an_index_too() {
+    for &protocol in PROTOCOLS {
+        for (reach, by_account) in [(IndexReach::Everywhere, false), (IndexReach::AsRows, true)] {
+            let cluster = Cluster::builder().workers(2).build().unwrap();
+            let options = TableOptions::new().protocol(protocol);
+            let accounts = cluster.create_table::<u64, i64>("accounts", options, hash()).unwrap();
+            // By what there is in them; or by themselves first, so that each is looked for where it is.
+            let key_of =
+                move |account: &u64, balance: &i64| (if by_account { *account } else { 0 }, *balance);
+            let index = cluster.create_index(&accounts, "by balance", reach, key_of).unwrap();
+            let filled: Result<(), ClusterAbort> = block_on(cluster.transact(async |tx| {
+                for account in 0..ACCOUNTS {
+                    tx.insert(&accounts, account, EACH).await?;
+                }
+                Ok(())
+            }));
+            assert_eq!(filled, Ok(()));
+            thread::scope(|scope| {
+                for worker in 0..2 {
+                    let (mut client, accounts) = (cluster.client().unwrap(), &accounts);
+                    scope.spawn(move || {
+                        for round in 0..40_u64 {
+                            let [from, to] =
+                                [round * 5 + worker, round * 7 + worker + 1].map(|a| a % ACCOUNTS);
+                            let moved: Result<(), ClusterAbort> = block_on(client.transact(async |tx| {
+                                tx.update(accounts, from, |balance| *balance -= 3).await?;
+                                tx.update(accounts, to, |balance| *balance += 3).await
+                            }));
+                            assert_eq!(moved, Ok(()), "{protocol}");
+                        }
+                    });
+                }
+                let (mut client, index) = (cluster.client().unwrap(), &index);
+                scope.spawn(move || {
+                    for round in 0..40 {
+                        let all: Result<Entries, ClusterAbort> =
+                            block_on(client.transact(async |tx| {
+                                tx.range_by(index, .., round % 2 == 1, usize::MAX).await
+                            }));
+                        let all = all.unwrap();
+                        assert!(all.is_sorted() || round % 2 == 1, "{all:?}");
+                        assert_eq!(all.len() as u64, ACCOUNTS, "{protocol}: {all:?}");
+                        let sum: i64 = all.iter().map(|((_, balance), _)| balance).sum();
+                        assert_eq!(sum, EACH * ACCOUNTS as i64, "{protocol}: {all:?}");
+                    }
+                });
+            });
+        }
+    }
+}
+
+#[test]
+fn indexes_that_cannot_be_made() {
+    let cluster = Cluster::builder().workers(2).build().unwrap();
+    let table = |name| cluster.create_table::<u64, (i64, i64)>(name, TableOptions::new(), hash()).unwrap();
+    let (one, other) = (table("one"), table("other"));
+    let make = |name: &str| cluster.create_index(&one, name, IndexReach::AsRows, |key, _| *key);
+    assert!(make("a").is_ok());
+    let refused = make("a").unwrap_err();
+    assert_eq!(refused, CreateTableError::Schema(SchemaError::Exists("one.a".into())));
+    // Of a column group there is none.
+    let group = cluster.create_index(&one.group::<0>(), "b", IndexReach::AsRows, |key, _| *key).unwrap_err();
+    assert!(matches!(group, CreateTableError::Schema(SchemaError::OtherTypes(_))), "{group:?}");
+    let put = block_on(cluster.transact(async |tx| tx.insert(&other, 1, (1, 1)).await));
+    assert_eq!(put, Ok::<_, ClusterAbort>(true));
+    let client = cluster.client().unwrap();
+    assert_eq!(make("c").unwrap_err(), CreateTableError::HasClients("c".into(), 1));
+    drop(client);
+    let late = cluster.create_index(&other, "d", IndexReach::AsRows, |key, _| *key);
+    assert_eq!(late.unwrap_err(), CreateTableError::Schema(SchemaError::NotEmpty("other".into())));
 }
 
 #[test]
@@ -638,6 +715,7 @@ fn the_order_follows_from_the_tables() {
     assert_eq!(order_of(Cluster::builder(), &logical), Some(Order::Logical));
     assert_eq!(order_of(Cluster::builder(), &[Protocol::Sundial, Protocol::Occ]), Some(Order::Momentary));
     assert_eq!(order_of(Cluster::builder().order(Order::Momentary), &logical), Some(Order::Momentary));
+    assert_eq!(order_of(Cluster::builder(), &[Protocol::Fixed]), Some(Order::Beginning));
 }
 
 /// A transaction of the user's own executor that waits for nothing of the cluster's goes on, too.

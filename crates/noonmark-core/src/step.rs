@@ -42,17 +42,38 @@ impl<T, C> Step<T, C> {
     }
 }
 
-/// What a transaction waits for: a place in memory whose holder will wake those who wait for it.
+/// What a transaction waits for: a place in memory whose holder will wake those who wait for it; and how it does.
 ///
 /// Only a key into the [waiting room](crate::room); never dereferenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WaitFor(usize);
 
 impl WaitFor {
+    /// Places are aligned, so that their lowest bit is free.
+    const SHARES: usize = 1;
+
     /// The release of whatever is guarded at this place.
     #[inline]
     pub fn release_of<T>(place: &T) -> Self {
+        const { assert!(align_of::<T>() > Self::SHARES) }
         WaitFor(std::ptr::from_ref(place) as usize)
+    }
+
+    /// By one who will not keep others out that want no more than he does: they can be let in together.
+    #[inline]
+    pub fn to_share(self) -> Self {
+        WaitFor(self.0 | Self::SHARES)
+    }
+
+    #[inline]
+    pub(crate) fn shares(self) -> bool {
+        self.0 & Self::SHARES != 0
+    }
+
+    /// What is waited for, however that is done.
+    #[inline]
+    pub(crate) fn place(self) -> usize {
+        self.0 & !Self::SHARES
     }
 
     #[inline]

@@ -367,6 +367,97 @@ fn the_lock_goes_from_hand_to_hand() {
     });
 }
 
+/// What a waiter does once what it waits for is free.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    TakesIt,
+    GoesAway,
+}
+
+impl Waited {
+    fn let_go_in_turn(&self, next: Word) {
+        if self.word.unlock(next) {
+            self.room.call(self.on());
+        }
+    }
+
+    /// Waits in turn, as a transaction does, and does what it does then.
+    fn wait_in_turn(&self, who: usize, then: Then) {
+        let age = Age::new(who as u64, slot(who));
+        let poll = |waker: &Waker| {
+            self.room.line_up(self.on(), slot(who), age, waker);
+            loop {
+                let seen = self.word.load();
+                if seen.is_locked() {
+                    if self.word.mark_waiters(seen) {
+                        // Loom forgets that a thread has been unparked if it waits for a mutex before it parks, as it may have just
+                        // now: so it looks again if it has been called. (Threads do not forget.)
+                        if self.room.settle(self.on(), slot(who)) {
+                            return Poll::Pending;
+                        }
+                        self.room.line_up(self.on(), slot(who), age, waker);
+                    }
+                } else if then == Then::GoesAway {
+                    return Poll::Ready(None);
+                } else if self.word.try_lock(seen, txn(who)).is_ok() {
+                    if self.room.take(self.on(), slot(who)) {
+                        self.word.mark_waiters(self.word.load());
+                    }
+                    return Poll::Ready(Some(seen));
+                }
+            }
+        };
+        let taken = self.host.block_on(None, poll).unwrap();
+        self.room.leave(self.on(), slot(who));
+        if let Some(seen) = taken {
+            self.let_go_in_turn(version(seen.time().ticks() + 1));
+        }
+    }
+}
+
+/// Of two who wait one is called; the other one's turn comes when the first lets go, or has gone away. At most three preemptions.
+///
+/// *Planted*: `take` of nobody else; `leave` that calls nobody.
+#[test]
+fn one_after_the_other_has_its_turn() {
+    for first in [Then::TakesIt, Then::GoesAway] {
+        check_both_ways(Some(3), move || {
+            let waited = Waited::held();
+            let waiters = [(1, Then::TakesIt), (2, first)].map(|(who, then)| {
+                let waited = waited.clone();
+                thread::spawn(move || waited.wait_in_turn(who, then))
+            });
+            waited.let_go_in_turn(version(2));
+            for waiter in waiters {
+                waiter.join().unwrap();
+            }
+            let taken = 1 + u64::from(first == Then::TakesIt);
+            assert_eq!((waited.word.load(), waited.room.count()), (version(2 + taken), 0));
+        });
+    }
+}
+
+/// The same, and somebody takes what is free before the one who was called comes for it, and so calls him again while he looks. At most
+/// three preemptions.
+#[test]
+fn a_call_that_comes_while_one_looks_is_heard() {
+    check_both_ways(Some(3), || {
+        let waited = Waited::held();
+        let waiters = [(1, Then::TakesIt), (2, Then::GoesAway)].map(|(who, then)| {
+            let waited = waited.clone();
+            thread::spawn(move || waited.wait_in_turn(who, then))
+        });
+        waited.let_go_in_turn(version(2));
+        if waited.word.try_lock(version(2), txn(0)).is_ok() {
+            waited.let_go_in_turn(version(3));
+        }
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
+        assert_eq!(waited.room.count(), 0);
+    });
+}
+
 fn writer_waits_for_readers(look_again: bool) {
     check_both_ways(None, move || {
         struct Shared {
@@ -563,7 +654,7 @@ fn wound_a_sleeper(order: GetReady) {
             })
         };
         match shared.0.wound(txn(1)) {
-            Wound::Told(Some(on)) => shared.1.wake(on),
+            Wound::Told(Some(on)) => shared.1.rouse(on, slot(1)),
             Wound::Told(None) => {}
             Wound::TooLate => panic!("it runs, and never commits"),
         }

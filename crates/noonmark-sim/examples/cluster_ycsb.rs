@@ -1,6 +1,8 @@
 //! YCSB on four servers, in virtual time: throughput and failed attempts by protocol and workers a server.
 //!
-//!     cluster_ycsb ROWS MILLISECONDS one-by-one|together PROTOCOL[:TICKS],... WORKERS,...
+//!     cluster_ycsb ROWS MILLISECONDS one-by-one|together PROTOCOL[:TICKS],... WORKERS,... [BUFFER]
+//!
+//! BUFFER: how many transactions that have failed a worker keeps aside while it runs others; 0 unless it is given.
 //!
 //! TICKS: how much of their ranges of commit times transactions under `dynamic` freeze; `open` for all from the first on.
 
@@ -13,8 +15,10 @@ use noonmark_sim::network::ycsb::{YcsbSpec, run};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [rows, milliseconds, access, protocols, workers] = arguments.as_slice() else {
-        return Err("give: ROWS MILLISECONDS one-by-one|together PROTOCOL[:TICKS],... WORKERS,...".into());
+    let [rows, milliseconds, access, protocols, workers, buffer @ ..] = arguments.as_slice() else {
+        return Err(
+            "give: ROWS MILLISECONDS one-by-one|together PROTOCOL[:TICKS],... WORKERS,... [BUFFER]".into()
+        );
     };
     let spec = YcsbSpec {
         rows: rows.parse()?,
@@ -24,6 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         reads_theta: 0.9,
         writes_theta: 0.9,
         together: access == "together",
+        abort_buffer: buffer.first().map_or(Ok(0), |most| most.parse())?,
     };
     let measured_ps = milliseconds.parse::<u64>()? * 1_000_000_000;
     for protocol in protocols.split(',') {
@@ -43,6 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 latency_min_ns: 25_000,
                 latency_max_ns: 35_000,
                 handling_ns: 2_000,
+                sending_ns: 2_000,
                 access_ns: 1_000,
                 ..Conditions::quiet()
             };

@@ -103,6 +103,11 @@ pub(crate) trait Job {
     /// Runs a transaction.
     fn execute(&self, seated: &mut Self::Seated) -> Result<Outcome, RunError>;
 
+    /// A transaction has ended; if it was within the measured time, it counts. Says when it began, if its worker has run others meanwhile.
+    fn note_end(&self, _seated: &mut Self::Seated, _counts: bool) -> Option<Picoseconds> {
+        None
+    }
+
     /// A worker leaves; says how many attempts one transaction of his took at most.
     fn end(&self, seated: Self::Seated) -> u64;
 
@@ -258,13 +263,14 @@ fn work<J: Job>(
         if ended_ps >= measured.end {
             watch.after.get_or_init(|| (job.counts(), cores.take_line_counts()));
         }
+        let since_ps = job.note_end(&mut seated, measured.contains(&ended_ps)).unwrap_or(began_ps);
         if measured.contains(&ended_ps) {
             match outcome {
                 Outcome::Committed => tally.committed += 1,
                 Outcome::CalledOff => tally.user_rollbacks += 1,
                 Outcome::Failed => {}
             }
-            let latency_ns = (ended_ps - began_ps) / 1_000;
+            let latency_ns = (ended_ps - since_ps) / 1_000;
             tally.latencies_ns.push(u32::try_from(latency_ns).unwrap_or(u32::MAX));
         }
         began_ps = ended_ps;

@@ -55,6 +55,8 @@ pub struct Case {
     pub reclaim_from: usize,
     /// What its tables do besides under `sundial`.
     pub leases: Leases,
+    /// Whether transactions that only read read at a frontier, under `dynamic`.
+    pub read_frontier: bool,
     /// After how many failed attempts a transaction runs alone, if ever.
     pub escape_after: Option<u32>,
     /// How long a transaction may take.
@@ -76,6 +78,9 @@ pub trait Seeded: fmt::Display + Sized {
 
     /// The same with fewer transactions, or fewer that run them.
     fn smaller(&self) -> Vec<Self>;
+
+    /// What it is a case of, by which cases are counted.
+    fn kinds(&self) -> Vec<&'static str>;
 
     /// The smallest case that it could be made into that still fails, judged by `fails`.
     fn shrink(self, fails: impl Fn(&Self) -> bool) -> Self {
@@ -110,6 +115,7 @@ impl Case {
             extended_by: [None, Some(0), Some(3)][random.below(3) as usize],
             write_times: [0, 1, 3][random.below(3) as usize],
         };
+        let read_frontier = random.below(2) == 0;
         let mut random = Random::new(seed, 0);
         let mut pick = |below: u64| random.below(below);
         let some = protocols.len() as u64;
@@ -153,6 +159,7 @@ impl Case {
             writes_per_key: [1, 3, 20, 60][pick(4) as usize],
             reclaim_from: [1, 32][pick(2) as usize],
             leases,
+            read_frontier,
             escape_after: [Some(1), Some(3), Some(20), None][pick(4) as usize],
             deadline: [None, None, Some(Duration::from_micros(20))][pick(3) as usize],
             schedule,
@@ -210,6 +217,7 @@ impl Case {
             .max_sessions(self.workers + 1)
             .order(order)
             .reclaim_from(self.reclaim_from)
+            .read_frontier(self.read_frontier)
             .split_after(1)
             .look_at_splits_every(6);
         let db = build(builder).build().map_err(|error| setting(&error))?;
@@ -301,6 +309,12 @@ impl Seeded for Case {
         let transactions = fewer(self.transactions).map(|transactions| Case { transactions, ..self.clone() });
         workers.chain(transactions).collect()
     }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        let mut kinds = vec![self.kind.name()];
+        kinds.extend(self.is_strict().then_some("strict"));
+        kinds
+    }
 }
 
 /// Counts that are less, but not zero.
@@ -331,6 +345,9 @@ impl fmt::Display for Case {
         if self.protocols.contains(&Protocol::Sundial) && self.leases != Leases::default() {
             let by = extended_by.map_or("not extended".into(), |by| format!("extended by {by}"));
             write!(f, ", leases {by}, {write_times} write times kept")?;
+        }
+        if self.read_frontier && self.protocols.contains(&Protocol::Dynamic) {
+            write!(f, ", with a read frontier")?;
         }
         Ok(())
     }

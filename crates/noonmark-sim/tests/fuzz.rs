@@ -67,6 +67,21 @@ fn options_of_leases_hold() {
     }
 }
 
+/// Transactions that only read, at a read frontier, beside the others, alone and with other protocols that keep read times.
+#[test]
+fn a_read_frontier_holds() {
+    let keepers: Vec<Protocol> = Protocol::ALL.iter().copied().filter(|p| p.keeps_read_times()).collect();
+    for seed in 0..300 {
+        for protocols in [&[Protocol::Dynamic], &keepers[..]] {
+            let case = Case { read_frontier: true, ..Case::draw(20_000 + seed, protocols) };
+            for case in [case.clone(), splitting(case)] {
+                let verdict = case.run().unwrap();
+                assert!(matches!(verdict, Verdict::Holds { .. }), "{case}: {verdict:?}");
+            }
+        }
+    }
+}
+
 /// Each bug is found within so many seeds, by a history that cannot be or by nobody's getting anywhere; and what is found is
 /// made smaller.
 #[test]
@@ -82,6 +97,7 @@ fn planted_bugs_are_found() {
             Bug::SplitAtOldTime | Bug::MadeWholeUnsealed => splitting(case),
             Bug::ExtendBlindly => Case { leases: Leases { extended_by: Some(0), write_times: 0 }, ..case },
             Bug::VersionsSkipped => Case { leases: Leases { extended_by: None, write_times: 3 }, ..case },
+            Bug::FrontierSeenEarly | Bug::FrontierRaisedBlindly => Case { read_frontier: true, ..case },
             _ => case,
         };
         let fails = |case: &Case| {
@@ -121,6 +137,9 @@ fn planted_bugs_are_found() {
     for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait] {
         try_to_find(Bug::LostWakeup, &[protocol], 100);
     }
+    for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait, Swiss, Sundial] {
+        try_to_find(Bug::QueueForgotten, &[protocol], 400);
+    }
     try_to_find(Bug::SealWritesOnly, &[F1], 100);
     try_to_find(Bug::RenewBlindly, &[Sundial], 100);
     try_to_find(Bug::ExtendBlindly, &[Sundial], 2_500);
@@ -132,6 +151,8 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::ReadersNotPushed, &[Dynamic], 100);
     try_to_find(Bug::MarkLeftEarly, &[Dynamic], 2_000);
     try_to_find(Bug::MarkLeftEarly, &[Ranges], 2_000);
+    try_to_find(Bug::FrontierSeenEarly, &[Dynamic], 2_000);
+    try_to_find(Bug::FrontierRaisedBlindly, &[Dynamic], 400);
     try_to_find(Bug::WriterNotMet, &[Ranges], 100);
     try_to_find(Bug::YoungerWaits, &[TwoPhaseWaitDie], 100);
     try_to_find(Bug::NobodyWounded, &[TwoPhaseWoundWait], 100);

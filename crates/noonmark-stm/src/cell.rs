@@ -33,7 +33,7 @@ type Address = usize;
 
 /// A transactional variable for a value of any type that threads may share.
 ///
-/// Eight bytes for the lock (24 under [`TwoPlSf`](crate::TwoPlSf)), eight for the address, and the value on the heap.
+/// Eight bytes for the lock, eight for the address, and the value on the heap.
 ///
 /// ```
 /// use noonmark_stm::{TCell, TVar, atomically};

@@ -25,7 +25,7 @@
 //!
 //! # What is told, and how often
 //!
-//! *A lock word, a read indicator* (which lies beside the word), *a clock, an announcement, the ticket*: at each access. *A value*: when it is
+//! *A lock word, a read indicator, a clock, an announcement, the ticket*: at each access. *A value*: when it is
 //! copied, each of its lines once; when it is written, or put back, each word that changes; when it is made, each line of the node, as
 //! allocated. *A value in a box* is a line of its own: allocated when it is put in, read when it is lent. It keeps its
 //! number though each value is in another place: a line made anew is as far from all others' caches.
@@ -54,7 +54,7 @@ pub const LINE_BYTES: usize = 64;
 pub enum Space {
     /// The clock, or under [`TwoPlSf`](crate::TwoPlSf) the conflict clock. It has one line.
     Clock = 1,
-    /// What slots announce under [`TwoPlSf`](crate::TwoPlSf), a line each.
+    /// What slots announce under [`TwoPlSf`](crate::TwoPlSf), and who waits for them, a line each.
     Announced = 2,
     /// The ticket of the irrevocable transaction: 0 is the number that is drawn next, 1 the one whose turn it is.
     Ticket = 3,
@@ -66,6 +66,8 @@ pub enum Space {
     Links = 6,
     /// Values in boxes: the object's number times 2^24, and which of its words leads there.
     Value = 7,
+    /// The read indicator of [`TwoPlSf`](crate::TwoPlSf): 0 is how many rows there are; then the rows, slot by slot and line by line.
+    Readers = 8,
 }
 
 impl Space {
@@ -104,6 +106,11 @@ impl Object {
     /// Which bytes of it are at these addresses.
     fn offset<T>(self, part: &T) -> usize {
         (std::ptr::from_ref(part) as usize).wrapping_sub(self.begins)
+    }
+
+    /// The number of the object that a line of it belongs to.
+    pub fn number_of(line: Line) -> u64 {
+        line.line / Self::LINES
     }
 
     /// The line on which it begins.

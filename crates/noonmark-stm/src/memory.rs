@@ -21,8 +21,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How many transactions can run at a time, at most 1024 (126 under [`TwoPlSf`](crate::TwoPlSf)); a thread that finds
-    /// none free waits. One that [waits for a change](crate::Tx::retry) keeps its slot, and so does a
+    /// How many transactions can run at a time, at most 1024; a thread that finds none free waits. (Under [`TwoPlSf`](crate::TwoPlSf) each slot
+    /// that has ever read takes 128 KiB for its row of the read indicator.) One that [waits for a change](crate::Tx::retry) keeps its slot, and so does a
     /// [`Session`](crate::Session): have more slots than threads that may all wait, or whoever could wake them finds none.
     /// 128 unless told otherwise.
     pub slots: usize,

@@ -20,6 +20,8 @@ pub enum Bug {
     AlwaysConsistent,
     /// Who takes a lock for writing does not look for those who read.
     SkipReaders,
+    /// Who reads does not put himself on record for those who write.
+    SkipRecord,
     /// Who draws a timestamp does not say so before.
     DrawInSilence,
     /// Whoever changes what others wait for does not wake them.

@@ -466,10 +466,10 @@ fn an_entry_takes_as_many_bytes_as_the_docs_say() {
     assert_eq!(TZipMap::<u64, u64>::ENTRY_BYTES, 48);
     assert_eq!(TSkipMap::<u64, u64>::ENTRY_BYTES, 48);
     assert_eq!(THashMap::<u64, u64>::ENTRY_BYTES, 32);
-    // A lock is a word; under 2PLSF, which has bits for its readers, three.
+    // A lock is a word under every control.
     assert_eq!(TRavlMap::<u64, u64, Global<Dcotl>>::ENTRY_BYTES, 48);
-    assert_eq!(TRavlMap::<u64, u64, Global<TwoPlSf>>::ENTRY_BYTES, 64);
-    assert_eq!(THashMap::<u64, u64, Global<TwoPlSf>>::ENTRY_BYTES, 48);
+    assert_eq!(TRavlMap::<u64, u64, Global<TwoPlSf>>::ENTRY_BYTES, 48);
+    assert_eq!(THashMap::<u64, u64, Global<TwoPlSf>>::ENTRY_BYTES, 32);
     // A value of more words lies in place, a boxed one behind a pointer.
     assert_eq!(TRavlMap::<u64, (u64, bool, u8)>::ENTRY_BYTES, 64);
     assert_eq!(THashMap::<u64, Boxed<[u64; 100]>>::ENTRY_BYTES, 32);

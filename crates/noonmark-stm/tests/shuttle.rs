@@ -293,6 +293,7 @@ fn planted_bugs_are_found() {
     let found = |bug, test: fn()| !holds_on::<Locking>(20 * SCHEDULES, Some(bug), test);
     assert!(found(Bug::SkipPostValidation, updates_and_views::<Locking>));
     assert!(found(Bug::SkipReaders, updates_and_views::<Locking>));
+    assert!(found(Bug::SkipRecord, updates_and_views::<Locking>));
     assert!(found(Bug::DrawInSilence, write_skew::<Locking>));
     assert!(found(Bug::CommitKeepsTime, waiting::<Locking>));
     assert!(found(Bug::SkipWakes, waiting::<Locking>));

@@ -114,6 +114,10 @@ fn word((line, access): (Line, Access)) -> String {
         0 if is(Space::Clock) => format!("clock:{access}"),
         slot if is(Space::Announced) => format!("slot.{slot}:{access}"),
         number if is(Space::Ticket) => format!("ticket.{number}:{access}"),
+        0 if is(Space::Readers) => format!("rows:{access}"),
+        line if is(Space::Readers) => {
+            format!("row.{}+{}:{access}", (line - 1) / ROW_LINES, (line - 1) % ROW_LINES)
+        }
         number if is(Space::Table) => format!("table.{number}:{access}"),
         _ if is(Space::Object) && part == 0 => format!("#{object}:{access}"),
         _ if is(Space::Object) => format!("#{object}.{part}:{access}"),
@@ -126,6 +130,9 @@ fn word((line, access): (Line, Access)) -> String {
 fn told(record: Vec<(Line, Access)>) -> String {
     record.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }
+
+/// How many lines a row of the read indicator has.
+const ROW_LINES: u64 = 2048;
 
 type Var<T, C, P = Own, L = Numbered> = TVar<T, Fresh<C, P, L>>;
 
@@ -151,9 +158,40 @@ fn each_control_tells_of_its_clock_its_locks_and_the_values() {
     assert_eq!(copy::<Tl2Gv5>(), "clock:r #1:r #1:r #2:r #2:m #2:w clock:r #1:r #2:w");
     // A look before the copy, too.
     assert_eq!(copy::<TinyStm>(), "clock:r #1:r #1:r #1:r #2:r #2:m #2:w clock:m #2:w");
-    // No clock. The indicator: whether one is in it, entering, and the writer's word; then the value. Taking the word, and a look who reads;
-    // the value. Letting go of both; and whether one has announced anything.
-    assert_eq!(copy::<TwoPlSf>(), "#1:r #1:m #1:r #1:r #2:r #2:m #2:r #2:w #2:m #1:m slot.0:r");
+    // No clock. A row, as the slot has none; whether one has entered, entering, and the word; on which one is put on record; then
+    // the value. Taking the word, on which nobody is on record; the value. Letting go of both; whether anybody waits for that; and whether one has
+    // announced anything.
+    let row = "rows:m row.0+0:r row.0+0:m #1:r #1:m #1:r";
+    let ends = "#2:m row.0+0:w slot.0:m slot.0:r";
+    assert_eq!(copy::<TwoPlSf>(), format!("{row} #2:r #2:m #2:w {ends}"));
+}
+
+/// One who is on record, as he has read before, or as one of many, changes nothing that others look at but his own row.
+#[test]
+fn under_2plsf_a_reader_writes_no_line_of_another_ones() {
+    let record = recorded::<TwoPlSf, Own, Numbered>(|| {
+        let a = Var::<u64, TwoPlSf>::new_in(5);
+        let (mut first, mut second) = (Fresh::<TwoPlSf>::session(), Fresh::<TwoPlSf>::session());
+        let look = |session: &mut noonmark_stm::Session<_>| _ = session.view(|tx| a.get(tx));
+        look(&mut first);
+        look(&mut second);
+        TOLD.take();
+        look(&mut first);
+        look(&mut second);
+        // He takes the word, and as both are on record, looks how many rows there are, and into the other one's.
+        first.atomically(|tx| a.set(tx, 7));
+        // Nobody is on record any more; and then he alone, and looks into no row.
+        look(&mut first);
+        first.atomically(|tx| a.set(tx, 8));
+    });
+    let look = |slot: u64| {
+        format!("row.{slot}+0:r row.{slot}+0:m #1:r #1:r row.{slot}+0:w slot.{slot}:m slot.{slot}:r")
+    };
+    let registers = "row.0+0:r row.0+0:m #1:r #1:m #1:r row.0+0:w slot.0:m slot.0:r";
+    let with_look = "#1:r #1:m rows:r row.1+0:r #1:w #1:m slot.0:r";
+    let without = "#1:r #1:m rows:r #1:w #1:m slot.0:r";
+    let expected = format!("{} {} {with_look} {registers} {without}", look(0), look(1));
+    assert_eq!(told(record), expected);
 }
 
 #[test]
@@ -196,7 +234,7 @@ fn what_is_called_off_is_put_back_and_let_go_of() {
         }))
     }
     assert_eq!(run::<Dctl>(), "clock:r #1:r #1:m #1:w #1:r #1:w clock:r #1:w");
-    assert_eq!(run::<TwoPlSf>(), "#1:r #1:m #1:r #1:w #1:r #1:w #1:m slot.0:r");
+    assert_eq!(run::<TwoPlSf>(), "#1:r #1:m #1:w #1:r #1:w #1:m slot.0:r");
 }
 
 #[test]
@@ -255,8 +293,9 @@ fn an_irrevocable_transaction_tells_of_the_ticket_and_of_its_locks_for_reading()
     let expected = format!("{begins} {read} {written} clock:r #2:w #1:m #2:m {ends}");
     assert_eq!(run::<DcotlSf>(), expected);
     assert_eq!(run::<DctlSf>(), expected);
-    let rules = "slot.0:w #1:r #1:m #1:r #1:r #2:r #2:m #2:r #2:w #2:m #1:m slot.0:r slot.0:m";
-    assert_eq!(run::<TwoPlSf>(), format!("{begins} {rules} {ends}"));
+    let read = "slot.0:w rows:m row.0+0:r row.0+0:m #1:r #1:m #1:r";
+    let lets_go = "#2:m row.0+0:w slot.0:m slot.0:r slot.0:m";
+    assert_eq!(run::<TwoPlSf>(), format!("{begins} {read} #2:r #2:m #2:w {lets_go} {ends}"));
 }
 
 #[test]
@@ -391,6 +430,14 @@ fn a_run_that_is_repeated_tells_the_same() {
     of::<Tl2Gv5>(spaces);
     of::<TinyStm>(spaces);
     of::<TwoPlSf>(spaces);
-    let all = [Space::Clock, Space::Announced, Space::Table, Space::Object, Space::Links, Space::Value];
+    let all = [
+        Space::Clock,
+        Space::Announced,
+        Space::Table,
+        Space::Object,
+        Space::Links,
+        Space::Value,
+        Space::Readers,
+    ];
     assert_eq!(*spaces, all.map(|space| space as u32).into(), "all but the ticket");
 }

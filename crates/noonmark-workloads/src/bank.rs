@@ -15,7 +15,7 @@ use std::fmt;
 use crate::distribution::Chooser;
 use crate::random::Random;
 use crate::store::{
-    Failure, Granularity, Group, IndexKind, Rows, Scope, Session, Store, StoreKey, Table, TableSpec,
+    Column, Failure, Granularity, Group, IndexKind, Rows, Scope, Session, Store, StoreKey, Table, TableSpec,
     TxnResult,
 };
 use crate::workload::{Condition, Ring, RunError, Seat, Share, Workload};
@@ -230,7 +230,7 @@ impl<S: Store, K: AccountKey> Workload<S> for Bank<S, K> {
         session.run(&self.transfer, |tx| {
             if self.spec.updates == Updates::CommitTime {
                 for (place, account) in accounts.iter().enumerate() {
-                    self.balance.add(tx, account, |balance| balance, self.change(place, part))?;
+                    self.balance.add(tx, account, Column::whole(), self.change(place, part))?;
                 }
                 return Ok(());
             }

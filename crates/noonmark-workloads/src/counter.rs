@@ -7,7 +7,7 @@
 //! warm-up included.
 
 use crate::bank::Updates;
-use crate::store::{Group, IndexKind, Rows, Scope, Session, Store, Table, TableSpec, TxnResult};
+use crate::store::{Column, Group, IndexKind, Rows, Scope, Session, Store, Table, TableSpec, TxnResult};
 use crate::workload::{Condition, Ring, RunError, Seat, Share, Workload};
 
 /// The settings of the counter.
@@ -94,7 +94,7 @@ impl<S: Store> Workload<S> for Counter<S> {
         session.run(&self.scope, |tx| {
             match self.spec.updates {
                 Updates::Plain => self.value.update(tx, counter, |value| *value = value.wrapping_add(1))?,
-                Updates::CommitTime => self.value.add(tx, counter, |value| value, 1)?,
+                Updates::CommitTime => self.value.add(tx, counter, Column::whole(), 1)?,
             }
             Ok(())
         })?;

@@ -16,8 +16,8 @@ use noonmark::{
 use noonmark_core::{Access, Line};
 
 use crate::store::{
-    Appends, Conflicts, Counts, Failure, Found, Group, Index, Part, Rows, Scan, Scope, Sequence, Session,
-    Store, StoreError, StoreKey, StoreRow, Table, TableSpec, TxnResult,
+    Appends, Column, Conflicts, Counts, Failure, Field, Found, Group, Index, Part, Rows, Scan, Scope,
+    Sequence, Session, Store, StoreError, StoreKey, StoreRow, Table, TableSpec, TxnResult,
 };
 
 /// A database whose tables take one protocol, or several in turn. Cloning it makes another handle.
@@ -92,17 +92,26 @@ impl<H: Host> EngineStore<H> {
     }
 }
 
-/// The engine needs no telling which tables a transaction touches.
+/// The engine needs no telling which tables a transaction touches; but if it is to read only, that is worth knowing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AnyTables;
+pub struct AnyTables {
+    reads: bool,
+    writes: bool,
+}
+
+impl AnyTables {
+    fn reads_only(self) -> bool {
+        self.reads && !self.writes
+    }
+}
 
 impl<H: Host> Scope<EngineStore<H>> for AnyTables {
     fn reads<K: StoreKey, R: StoreRow>(self, _: &noonmark::Table<K, R>) -> Self {
-        self
+        AnyTables { reads: true, ..self }
     }
 
     fn writes<K: StoreKey, R: StoreRow>(self, _: &noonmark::Table<K, R>) -> Self {
-        self
+        AnyTables { writes: true, ..self }
     }
 }
 
@@ -138,18 +147,20 @@ impl<H: Host> Session<EngineStore<H>> for EngineSession<H> {
     #[inline]
     fn run<T>(
         &mut self,
-        _: &AnyTables,
+        scope: &AnyTables,
         body: impl FnMut(&mut Transaction<'_, H>) -> TxnResult<EngineStore<H>, T>,
     ) -> TxnResult<EngineStore<H>, T> {
+        self.policy.reads_only = scope.reads_only();
         self.counted(body)
     }
 
     fn run_up_to<T>(
         &mut self,
         attempts_max: u32,
-        _: &AnyTables,
+        scope: &AnyTables,
         body: impl FnMut(&mut Transaction<'_, H>) -> TxnResult<EngineStore<H>, T>,
     ) -> TxnResult<EngineStore<H>, T> {
+        self.policy.reads_only = scope.reads_only();
         let before = self.policy.attempts_max.replace(attempts_max);
         let result = self.counted(body);
         self.policy.attempts_max = before;
@@ -241,7 +252,7 @@ impl<H: Host> Store for EngineStore<H> {
     }
 
     fn scope(&self) -> AnyTables {
-        AnyTables
+        AnyTables::default()
     }
 
     fn session(&self) -> Result<EngineSession<H>, StoreError> {
@@ -405,14 +416,14 @@ impl<H: Host, K: StoreKey, R: StoreRow> Table<EngineStore<H>> for EngineTable<K,
 
 impl<H: Host, K: StoreKey, G: crate::store::StoreGroup> Group<EngineStore<H>> for ColumnGroup<K, G> {
     #[inline(always)]
-    fn add<N: Number>(
+    fn add<N: Number + Field>(
         &self,
         tx: &mut Transaction<'_, H>,
         key: &K,
-        field: fn(&mut G) -> &mut N,
+        column: Column<G, N>,
         delta: N,
     ) -> Result<(), Abort> {
-        tx.add(self, key, field, delta)
+        tx.add(self, key, column.field(), delta)
     }
 
     #[inline(always)]

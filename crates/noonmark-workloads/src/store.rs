@@ -186,7 +186,7 @@ macro_rules! column_group {
     };
 }
 
-pub use noonmark::{Granularity, IndexKind, Number};
+pub use noonmark::{Column, Field, Granularity, IndexKind, Number, columns};
 
 /// What a workload asks of a table.
 #[derive(Clone, Debug)]
@@ -484,11 +484,11 @@ pub trait Table<S: Store>: Rows<S> {
 /// One column group, which can be updated at commit time: without having been read.
 pub trait Group<S: Store>: Rows<S> {
     /// Adds to one field of a row that must be there.
-    fn add<N: Number>(
+    fn add<N: Number + Field>(
         &self,
         tx: &mut S::Txn<'_>,
         key: &Self::Key,
-        field: fn(&mut Self::Value) -> &mut N,
+        column: Column<Self::Value, N>,
         delta: N,
     ) -> Result<(), S::Abort>;
 

@@ -5,10 +5,9 @@
 
 use noonmark::{Bug, Builder, Database, Order, Protocol};
 use noonmark_workloads::bank::Updates;
-use noonmark_workloads::driver::{Length, Plan, drive};
+use noonmark_workloads::driver::{Length, Measured, Plan, drive};
 use noonmark_workloads::engine::EngineStore;
-use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec};
-use noonmark_workloads::spec::{self, MIXED, ProtocolChoice, Spec, WorkloadSpec};
+use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec, RecordedWorker};
 use noonmark_workloads::store::{Granularity, IndexKind};
 use noonmark_workloads::workload::Condition;
 
@@ -21,24 +20,22 @@ const LAYOUTS: [(IndexKind, Granularity); 4] = [
     (IndexKind::Hash, Granularity::Fine),
 ];
 
-fn is_checked(protocol: &ProtocolChoice, kind: Kind, layout: (IndexKind, Granularity), threads: usize) {
-    let (index, groups) = layout;
-    let updates = match kind {
-        Kind::Append if threads == 8 => Updates::CommitTime,
-        _ => Updates::Plain,
+fn is_checked(protocols: &[Protocol], kind: Kind, layout: (IndexKind, Granularity), threads: usize) {
+    let recorded = RecordedSpec {
+        updates: match kind {
+            Kind::Append if threads == 8 => Updates::CommitTime,
+            _ => Updates::Plain,
+        },
+        // Where all tables keep read times, transactions commit at logical times, in the order of each session.
+        strict: !protocols.iter().all(|protocol| protocol.keeps_read_times()),
+        ..RecordedSpec::new(kind)
     };
-    let spec = Spec {
-        threads,
-        index: Some(if kind == Kind::Scan { IndexKind::Ordered } else { index }),
-        groups,
-        updates,
-        length: Length::transactions(1_500),
-        requests: Some(1_000),
-        ..Spec::new(WorkloadSpec::Recorded(RecordedSpec::new(kind)), "test", protocol.clone())
-    };
-    let report = spec::run(&spec, &mut |_| {}).unwrap();
-    assert_eq!(report.consistent, Some(true), "{protocol}: {:?}", report.consistency);
-    assert!(report.committed > 700, "{protocol}: {} committed", report.committed);
+    let index = if kind == Kind::Scan { IndexKind::Ordered } else { layout.0 };
+    let store = EngineStore::new(protocols, threads + 2).unwrap();
+    let measured = recorded_on(&store, protocols, recorded, (index, layout.1), plan(threads, 1_500, 1));
+    let [condition] = &measured.conditions[..] else { panic!("{:?}", measured.conditions) };
+    assert!(condition.holds, "{protocols:?}: {}", condition.words);
+    assert!(measured.committed > 700, "{protocols:?}: {} committed", measured.committed);
 }
 
 #[test]
@@ -47,7 +44,7 @@ fn recorded_workloads_under_each_protocol() {
         for (number, kind) in KINDS.into_iter().enumerate() {
             for layout in LAYOUTS {
                 let threads = if layout.1 == Granularity::Fine { 4 } else { 8 };
-                is_checked(&ProtocolChoice::Engine(protocol), kind, layout, threads - number % 2);
+                is_checked(&[protocol], kind, layout, threads - number % 2);
             }
         }
     }
@@ -55,11 +52,11 @@ fn recorded_workloads_under_each_protocol() {
 
 #[test]
 fn recorded_workloads_in_databases_that_mix_each_two_protocols_and_all() {
-    let mut mixes = vec![MIXED.parse().unwrap()];
     let all = Protocol::all_that_mix();
+    let mut mixes = vec![all.clone()];
     for (number, &first) in all.iter().enumerate() {
         for &second in &all[number + 1..] {
-            mixes.push(ProtocolChoice::Mixed(vec![first, second]));
+            mixes.push(vec![first, second]);
         }
     }
     for (number, mix) in mixes.iter().enumerate() {
@@ -74,21 +71,30 @@ fn recorded_workloads_in_databases_that_mix_each_two_protocols_and_all() {
     }
 }
 
+fn plan(threads: usize, transactions: u64, seed: u64) -> Plan {
+    let length = Length::transactions(transactions);
+    Plan { threads, length, warm_up_s: 0.0, seed, requests: 1_000, count_allocations: false }
+}
+
+/// Runs a recorded workload, with a table for each of the protocols.
+fn recorded_on(
+    store: &EngineStore,
+    protocols: &[Protocol],
+    spec: RecordedSpec,
+    (index, groups): (IndexKind, Granularity),
+    plan: Plan,
+) -> Measured<RecordedWorker> {
+    let spec = RecordedSpec { tables: protocols.len(), ..spec };
+    let workload = Recorded::new(store, spec, index, groups).unwrap();
+    drive(store, &workload, &plan, &mut |_| {}).unwrap()
+}
+
 /// Runs a recorded workload on a database of its own making; what the checker says of its history.
 fn judged(builder: Builder, protocols: &[Protocol], kind: Kind, transactions: u64, seed: u64) -> Condition {
-    let db = builder.max_sessions(16).build().unwrap();
-    let store = EngineStore::of(db, protocols);
-    let spec = RecordedSpec { tables: protocols.len(), strict: true, ..RecordedSpec::new(kind) };
-    let workload = Recorded::new(&store, spec, IndexKind::Ordered, Granularity::Fine).unwrap();
-    let plan = Plan {
-        threads: 8,
-        length: Length::transactions(transactions),
-        warm_up_s: 0.0,
-        seed,
-        requests: 1_000,
-        count_allocations: false,
-    };
-    let measured = drive(&store, &workload, &plan, &mut |_| {}).unwrap();
+    let store = EngineStore::of(builder.max_sessions(16).build().unwrap(), protocols);
+    let spec = RecordedSpec { strict: true, ..RecordedSpec::new(kind) };
+    let layout = (IndexKind::Ordered, Granularity::Fine);
+    let measured = recorded_on(&store, protocols, spec, layout, plan(8, transactions, seed));
     let [condition] = &measured.conditions[..] else { panic!("{:?}", measured.conditions) };
     condition.clone()
 }

@@ -11,6 +11,9 @@
 //! For the second, a transaction that begins says first that its time will not be before what the clock shows, and
 //! draws its time then. Whoever works out the frontier looks at the clock first, and at the slots then. All four are
 //! sequentially consistent: either the slot is seen, or the time is drawn after the look at the clock.
+//!
+//! A transaction that spans databases brings its time from elsewhere. There the first invariant is its coordinator's business; for the
+//! second, the frontier trails the clock, and who would begin before the clock's trail is refused.
 
 use noonmark_core::sync::{AtomicU64, CachePadded, Ordering};
 use noonmark_core::{SlotId, Timestamp};
@@ -23,8 +26,10 @@ const ADVANCE_EVERY: u64 = if cfg!(shuttle) { 2 } else { 64 };
 /// See the module's page.
 #[derive(Debug)]
 pub(crate) struct BeginTimes {
-    /// The last time that was drawn.
+    /// The latest time that was drawn, or brought.
     clock: CachePadded<AtomicU64>,
+    /// By how much the frontier trails the clock at least: nothing, where no times are brought.
+    trail: AtomicU64,
     /// By slot: the time of who runs there, or an earlier one while it is being drawn, or [`NONE`].
     running: Box<[CachePadded<AtomicU64>]>,
     frontier: CachePadded<AtomicU64>,
@@ -34,6 +39,7 @@ impl BeginTimes {
     pub(crate) fn new(slots: usize) -> Self {
         BeginTimes {
             clock: CachePadded(AtomicU64::new(0)),
+            trail: AtomicU64::new(0),
             running: (0..slots).map(|_| CachePadded(AtomicU64::new(NONE))).collect(),
             frontier: CachePadded(AtomicU64::new(0)),
         }
@@ -47,6 +53,27 @@ impl BeginTimes {
         // Release: who finds a lock of this transaction finds its time, or that it has ended.
         running.store(time.ticks(), Ordering::Release);
         (time, time.ticks().is_multiple_of(ADVANCE_EVERY))
+    }
+
+    /// A transaction begins in a slot that takes place at this time, wherever it has that from; the frontier trails the latest of such
+    /// times by so much. Whether the slots should be looked at; `None`: it is too late for this time, and has not begun.
+    pub(crate) fn begin_at(&self, slot: SlotId, time: Timestamp, trail: u64) -> Option<bool> {
+        // Relaxed: it never changes while transactions run.
+        self.trail.store(trail, Ordering::Relaxed);
+        let running = &self.running[slot.index()];
+        running.store(time.ticks(), Ordering::SeqCst);
+        self.clock.fetch_max(time.ticks(), Ordering::SeqCst);
+        let earliest = self.trail();
+        if time.ticks() < earliest {
+            self.end(slot);
+            return None;
+        }
+        Some(earliest - self.frontier().ticks().min(earliest) > ADVANCE_EVERY.max(trail / 16))
+    }
+
+    /// Nobody will begin before this time.
+    fn trail(&self) -> u64 {
+        self.clock.load(Ordering::SeqCst).saturating_sub(self.trail.load(Ordering::Relaxed))
     }
 
     /// It has ended, and reads nothing any more.
@@ -76,9 +103,9 @@ impl BeginTimes {
 
     /// Works out the frontier: a look at each slot.
     pub(crate) fn advance(&self) -> Timestamp {
-        let clock = self.clock.load(Ordering::SeqCst);
+        let trail = self.trail();
         let times = self.running.iter().map(|running| running.load(Ordering::SeqCst));
-        let earliest = times.fold(clock, u64::min);
+        let earliest = times.fold(trail, u64::min);
         Timestamp::new(self.frontier.fetch_max(earliest, Ordering::AcqRel).max(earliest))
     }
 }
@@ -103,6 +130,23 @@ mod tests {
         assert_eq!(times.advance(), third);
         times.end(slot(2));
         assert_eq!((times.advance(), times.draw().ticks(), times.advance().ticks()), (third, 4, 4));
+    }
+
+    #[test]
+    fn a_time_that_is_brought_is_not_before_the_trail() {
+        let times = BeginTimes::new(2);
+        let (slot, other) = (SlotId::new(0).unwrap(), SlotId::new(1).unwrap());
+        let at = Timestamp::new;
+        assert_eq!(times.begin_at(slot, at(1_000), 300), Some(true));
+        assert_eq!(times.advance(), at(700), "others may come who are earlier");
+        assert_eq!(times.begin_at(other, at(700), 300), Some(false));
+        times.end(slot);
+        assert_eq!(times.begin_at(slot, at(1_200), 300), Some(true));
+        assert_eq!(times.advance(), at(700), "somebody runs there");
+        times.end(other);
+        assert_eq!(times.begin_at(other, at(899), 300), None);
+        assert_eq!((times.of(other), times.advance()), (None, at(900)));
+        assert_eq!(times.begin(other).0, at(1_201), "who draws a time comes after all");
     }
 
     /// Threads that begin and end, beside one that works out the frontier: nobody is ever before it.

@@ -16,25 +16,37 @@
 //!
 //! A branch never waits. Its database's host [defers](noonmark_core::Host::DEFERS): what another branch is in the way of comes back as
 //! [`AbortKind::Held`], with that branch's transaction as its [`other`](Abort::other), and is asked for again once that one has
-//! ended. Everything that a transaction holds it lets go of when its branch ends, and not before.
+//! ended, or [given up](Branch::give_up). Everything that a transaction holds it lets go of when its branch ends, and not before. Who may wait for
+//! whom is for the owner of the branches to say, since not all rules do: what is busy is so for a moment on threads, and for as long as messages
+//! take here.
 //!
-//! What it does not do: it knows no coordinator and no message, keeps nothing of what it has answered, and has no commit-time updates.
-//! Protocols whose transactions wound each other, or keep versions, need more than this between the rounds: [`Branch::supports`].
+//! Transactions of all protocols can have branches. What whoever keeps copies is told of index nodes is in [`Node`].
+//!
+//! Commit-time updates are [plain data](PlainUpdate) here. They become values as soon as everything is sealed, before the branch votes: what it
+//! votes for is what will be installed.
+//!
+//! What it does not do: it knows no coordinator and no message, and keeps nothing of what it has answered.
+
+mod nodes;
 
 use crate::abort::{Abort, AbortKind};
-use crate::context::Context;
+use crate::context::{Context, ReadEntry};
 use crate::database::{Database, TooManySessions};
 use crate::group::{GROUPS_MAX, Row, RowReader, RowWriter, Size, words_of};
 use crate::key::{Key, KeyBytes};
 use crate::operations::{EntryWriter, look_until_found};
-use crate::protocol::{Order, Protocol, Rules, with_protocol};
+use crate::planted::Bug;
+use crate::protocol::{Order, Rules, with_protocol};
 use crate::record::{allocate_boxed, as_bytes_mut, free_boxed};
 use crate::scan::Shape;
 use crate::table::{TableCore, TableRef};
 pub use crate::timing::FROZEN_TICKS;
-use crate::typed::Table;
+use crate::typed::{SecondaryIndex, Table};
+use crate::update::Update;
+pub use crate::update::{NumberUpdate, PlainUpdate};
+pub use nodes::{KeptScan, Node};
 use noonmark_core::{Age, Host, Timestamp, TxnId};
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, ControlFlow, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
@@ -96,19 +108,51 @@ impl Host for BranchHost {
     }
 }
 
+/// By so many ticks a transaction that brings the time of its beginning may be earlier than the latest that a database knows, unless told
+/// otherwise: so long versions are kept.
+pub const LATE_TICKS: u64 = 1 << 24;
+
 /// A table without its types: what a [`Branch`] reads and writes. Cheap to clone.
 #[derive(Clone)]
-pub struct UntypedTable(Arc<TableCore>);
+pub struct UntypedTable(Arc<TableCore>, Kind);
+
+/// What is in a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Rows,
+    /// The entries of a secondary index: rows without values, which only change with those that they are of.
+    Entries,
+}
 
 impl UntypedTable {
     /// The same table.
     pub fn of<K: Key, R: Row>(table: &Table<K, R>) -> Self {
-        UntypedTable(table.core_arc())
+        UntypedTable(table.core_arc(), Kind::Rows)
+    }
+
+    /// The entries of a secondary index of such a table, as a table without column groups: it can be [scanned](Branch::scan), and is kept up by
+    /// the branches that change the rows. Its keys are pairs of a secondary and a primary key; see [`entry_bounds`].
+    pub fn of_index<S: Key, K: Key>(index: &SecondaryIndex<S, K>) -> Self {
+        UntypedTable(index.core.clone(), Kind::Entries)
+    }
+
+    /// Whether it is of a protocol under which the younger of two transactions waits for the older, not the other way round.
+    pub fn younger_waits(&self) -> bool {
+        self.0.protocol.younger_waits()
+    }
+
+    /// Whether a row of it that has not been read to be written can be written at once, whatever others do: its protocol takes the right to write
+    /// only when it seals. Never of entries: which there are must be looked up.
+    pub fn writes_late(&self) -> bool {
+        self.1 == Kind::Rows && !self.0.protocol.writes_early()
     }
 
     /// How many column groups its rows have.
     pub fn groups(&self) -> usize {
-        self.0.sizes.len()
+        match self.1 {
+            Kind::Rows => self.0.sizes.len(),
+            Kind::Entries => 0,
+        }
     }
 
     /// Its name.
@@ -121,6 +165,12 @@ impl std::fmt::Debug for UntypedTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "UntypedTable({:?}, {})", self.0.info.name, self.0.protocol)
     }
+}
+
+/// The bounds of those entries of a [secondary index](UntypedTable::of_index) whose secondary keys are in a range.
+pub fn entry_bounds<S: Key, K: Key>(keys: &impl RangeBounds<S>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let (lower, upper) = crate::scan::entry_bounds::<S, K>(keys);
+    (lower.map(|key| key.as_slice().to_vec()), upper.map(|key| key.as_slice().to_vec()))
 }
 
 /// The values of neighbouring column groups as bytes that can go over a wire: those of fixed size as they are, before each other its
@@ -297,12 +347,18 @@ pub enum Vote {
 /// A transaction's part in one database. See the [module](self).
 pub struct Branch<H: Host> {
     context: Context<H>,
+    /// That of the transaction which runs, or ran last. (As it ends, the context may do work of the engine's, as a transaction of another id.)
+    id: TxnId,
     /// If everything that is to be written is sealed: the earliest time at which it may be.
     sealed: Option<Timestamp>,
+    /// It has agreed to commit: nobody can make it abort any more.
+    has_agreed: bool,
     /// Of a transaction that has a range of commit times: how much of it is frozen when it is prepared.
     frozen_ticks: u64,
     /// What has been frozen, from the first to the last.
     frozen: Option<(Timestamp, Timestamp)>,
+    /// Of a transaction that takes place when it begins: by how many ticks that may be earlier than others.
+    late_ticks: u64,
 }
 
 impl<H: Host> Branch<H> {
@@ -311,11 +367,15 @@ impl<H: Host> Branch<H> {
     /// # Errors
     /// [`TooManySessions`] if as many are in use as the database may have.
     pub fn new(database: &Database<H>) -> Result<Self, TooManySessions> {
+        let context = database.session()?.into_context();
         Ok(Branch {
-            context: database.session()?.into_context(),
+            id: context.txn,
+            context,
             sealed: None,
+            has_agreed: false,
             frozen_ticks: FROZEN_TICKS,
             frozen: None,
+            late_ticks: LATE_TICKS,
         })
     }
 
@@ -331,29 +391,42 @@ impl<H: Host> Branch<H> {
         self.frozen_ticks = ticks;
     }
 
-    /// Whether transactions on tables of this protocol can have branches.
-    pub const fn supports(protocol: Protocol) -> bool {
-        // Where there are ages, the older either waits or makes the younger abort.
-        with_protocol!(protocol, P => {
-            !P::KEEPS_VERSIONS && (!P::HAS_AGES || P::OLDER_WAITS) && !matches!(protocol, Protocol::Ranges)
-        })
-    }
-
     /// Whether its transaction has a range of commit times, not one: it never votes for [a later one](Vote::Later).
     pub fn has_range(&self) -> bool {
         self.context.order == Some(Order::Logical) && self.context.shared.has_ranges()
     }
 
-    /// Begins. `age`: the transaction's, the same in all its branches and all its attempts. `floor`: it takes place no earlier.
-    pub fn begin(&mut self, age: Age, floor: Timestamp) -> TxnId {
+    /// Where transactions take place when they [begin](Order::Beginning): by how many ticks one may be late. [`LATE_TICKS`] unless told
+    /// otherwise; the same for all branches of a database, as versions are kept for so long.
+    pub fn keep_for(&mut self, ticks: u64) {
+        self.late_ticks = ticks;
+    }
+
+    /// Begins. `age`: the transaction's, the same in all its branches and all its attempts. `floor`: it takes place no earlier; or, in the
+    /// order of [beginnings](Order::Beginning), exactly then, and no other transaction of any of the databases may take place at the same
+    /// time. `None`: that is so long ago that it would not find all versions any more.
+    pub fn begin(&mut self, age: Age, floor: Timestamp) -> Option<TxnId> {
         self.context.age = Some(age);
         self.context.floor = floor;
+        self.context.begins_at = Some((floor, self.late_ticks));
         self.context.deadline_ns = None;
-        (self.sealed, self.frozen) = (None, None);
+        (self.sealed, self.frozen, self.has_agreed) = (None, None, false);
         self.context.shared.slots.get(self.context.slot).set_open_ended(true);
-        let begun = self.context.begin();
-        debug_assert!(begun, "there is no deadline");
-        self.context.txn
+        // (There is no deadline.)
+        let has_begun = self.context.begin();
+        self.id = self.context.txn;
+        has_begun.then_some(self.id)
+    }
+
+    /// Whether an older transaction wants something that this one has, and has made it abort: unless it is prepared, it can only be
+    /// rolled back.
+    pub fn is_wounded(&self) -> bool {
+        self.context.shared.slots.get(self.context.slot).is_wounded()
+    }
+
+    /// Why, if it [is](Branch::is_wounded).
+    pub fn wounded(&mut self) -> Option<Abort> {
+        self.is_wounded().then(|| self.context.wounded())
     }
 
     /// The transaction commits no earlier, as has turned out elsewhere.
@@ -370,9 +443,9 @@ impl<H: Host> Branch<H> {
         self.context.active
     }
 
-    /// The id that others know it by, in this database.
+    /// The id that others know it by, in this database; once it has ended, knew it by.
     pub fn id(&self) -> TxnId {
-        self.context.txn
+        self.id
     }
 
     /// Reads groups of a row. `None`: there is no such row.
@@ -501,6 +574,35 @@ impl<H: Host> Branch<H> {
         self.context.insert_encoded(table, key, sizes, replace, |writer| put(writer, sizes, &values))
     }
 
+    /// Changes a column group of a row when the branch is sealed, without reading it; or at once, if the transaction has read or written it.
+    /// False: there is no such row.
+    ///
+    /// # Errors
+    /// As [`Branch::read`]; of kind [`AbortKind::TooLong`] if no such group can be changed like this.
+    pub fn update(
+        &mut self,
+        table: &UntypedTable,
+        key: &[u8],
+        group: usize,
+        update: &PlainUpdate,
+    ) -> Result<bool, Abort> {
+        let (table, sizes) = self.use_groups(table, key, &(group..group.saturating_add(1)))?;
+        if !sizes.first().is_some_and(|size| update.fits(*size)) {
+            return Err(self.context.too_long(table, key));
+        }
+        let context = &mut self.context;
+        let done = match update {
+            PlainUpdate::Number(update) => {
+                context.update_at_commit(table, key, group, || Update::of_number(*update), &[])
+            }
+            PlainUpdate::Append(bytes) => context.update_at_commit(table, key, group, Update::append, bytes),
+        }?;
+        if context.shared.planted.is(Bug::UpdateBeforeLock) {
+            context.apply_updates()?;
+        }
+        Ok(done)
+    }
+
     /// Takes a row away. False: there is none.
     ///
     /// # Errors
@@ -510,7 +612,8 @@ impl<H: Host> Branch<H> {
         self.context.delete_row(table, key)
     }
 
-    /// Reads groups of the rows within the bounds, at most `limit` of them, in the order of the keys or in reverse.
+    /// Reads groups of the rows within the bounds, at most `limit` of them, in the order of the keys or in reverse. No groups, if it is the
+    /// entries of [an index](UntypedTable::of_index) that are wanted.
     ///
     /// # Errors
     /// As [`Branch::read`]; of kind [`AbortKind::NotOrdered`] if the table's index is not.
@@ -526,7 +629,10 @@ impl<H: Host> Branch<H> {
             Bound::Included(key) | Bound::Excluded(key) => key,
             Bound::Unbounded => &[],
         };
-        let (table, sizes) = self.use_groups(table, near, &groups)?;
+        let (table, sizes) = match table.1 {
+            Kind::Entries if groups.is_empty() => (self.use_table(table)?, <() as Row>::SIZES),
+            _ => self.use_groups(table, near, &groups)?,
+        };
         let bounds = (lower.map(key_bytes), upper.map(key_bytes));
         let mut rows = Vec::new();
         self.context.scan(table, &bounds, (groups.start, sizes), Shape { reverse, limit }, |key, row| {
@@ -537,6 +643,15 @@ impl<H: Host> Branch<H> {
         Ok(rows)
     }
 
+    /// The transaction may use the table.
+    fn use_table(&mut self, table: &UntypedTable) -> Result<TableRef, Abort> {
+        if !self.context.active {
+            return Err(Abort::plain(AbortKind::Continued));
+        }
+        self.context.check(&table.0)?;
+        Ok(TableRef::new(&table.0))
+    }
+
     /// The transaction may use the table, and these groups of its rows.
     fn use_groups(
         &mut self,
@@ -544,13 +659,9 @@ impl<H: Host> Branch<H> {
         key: &[u8],
         groups: &Range<usize>,
     ) -> Result<(TableRef, &'static [Size]), Abort> {
-        if !self.context.active {
-            return Err(Abort::plain(AbortKind::Continued));
-        }
-        self.context.check(&table.0)?;
-        let core = TableRef::new(&table.0);
+        let core = self.use_table(table)?;
         match table.0.sizes.get(groups.clone()) {
-            Some(sizes) if !sizes.is_empty() => Ok((core, sizes)),
+            Some(sizes) if !sizes.is_empty() && groups.end <= table.groups() => Ok((core, sizes)),
             _ => Err(self.context.too_long(core, key)),
         }
     }
@@ -571,6 +682,14 @@ impl<H: Host> Branch<H> {
             locks_late: false,
             only_looks: !logical && !context.nodes.is_empty(),
         };
+        if context.order == Some(Order::Beginning) {
+            // Whoever would write what it has read, or put in what it has looked for, at an earlier time aborts, whatever becomes of it; and
+            // it takes place at no other.
+            let held = context.nodes.entries().iter().map(|node| Timestamp::new(node.seen.rts));
+            let holds_until = held.fold(context.floor, Timestamp::min);
+            let (bound, latest, only_looks) = (context.floor, context.floor, false);
+            return Standing { bound, latest, holds_until, only_looks, ..standing };
+        }
         if self.has_range() {
             let range = context.shared.ranges.get(context.slot);
             standing.bound = standing.bound.max(range.lower().time);
@@ -597,10 +716,13 @@ impl<H: Host> Branch<H> {
                 standing.only_looks |= !logical && !P::SEALS_READS && entry.seen.until != Timestamp::MAX;
                 standing.holds_locks |= P::LOCKS_READS && !P::HAS_RANGES;
                 standing.has_marks |= logical && P::HAS_RANGES;
+                // Where an older one may take the lock away, it must be asked for whether it is still there.
+                let is_kept = !P::HAS_AGES || P::OLDER_WAITS && !context.shared.waits_both_ways();
+                let is_locked = entry.seen.until == Timestamp::MAX && is_kept;
+                let holds = logical || is_locked;
+                let until = if holds { entry.seen.until.max(entry.seen.word.time()) } else { Timestamp::ZERO };
+                standing.holds_until = standing.holds_until.min(until);
             });
-            let holds = logical || entry.seen.until == Timestamp::MAX;
-            let until = if holds { entry.seen.until.max(entry.seen.word.time()) } else { Timestamp::ZERO };
-            standing.holds_until = standing.holds_until.min(until);
         }
         standing.keeps_reads |= standing.has_marks;
         for node in context.nodes.entries() {
@@ -618,12 +740,22 @@ impl<H: Host> Branch<H> {
         if let Some(bound) = self.sealed {
             return Ok(bound);
         }
-        if self.context.failed || !self.context.active {
+        // (Who would commit though one of his operations is still held has gone on without it.)
+        if self.context.failed || !self.context.active || self.context.unfollowed.is_some() {
             return Err(Abort::plain(AbortKind::Continued));
         }
         self.context.drop_kept_hold();
         // Others that must not wait for this one could be whom it would wait for.
-        let bound = self.context.seal().map_err(|abort| self.end_by(abort))?;
+        let sealed = self.context.seal();
+        let sealed = match self.context.order {
+            Some(Order::Beginning) => sealed.and_then(|bound| self.context.time_of_beginning(bound)),
+            _ => sealed,
+        };
+        let sealed = match self.context.writes.has_updates() {
+            true => sealed.and_then(|bound| self.context.apply_updates().map(|()| bound)),
+            false => sealed,
+        };
+        let bound = sealed.map_err(|abort| self.end_by(abort))?;
         self.sealed = Some(bound);
         Ok(bound)
     }
@@ -651,7 +783,8 @@ impl<H: Host> Branch<H> {
     pub fn prepare(&mut self, at: Timestamp) -> Result<Vote, Abort> {
         let bound = self.seal()?;
         if self.has_range() {
-            return self.prepare_range(bound.max(at)).map_err(|abort| self.end_by(abort));
+            let vote = self.prepare_range(bound.max(at)).and_then(|vote| self.agree().and(Ok(vote)));
+            return vote.map_err(|abort| self.end_by(abort));
         }
         if bound > at {
             return Ok(Vote::Later(bound));
@@ -659,7 +792,7 @@ impl<H: Host> Branch<H> {
         if self.context.failed {
             return Err(Abort::plain(AbortKind::Continued));
         }
-        match self.context.validate(at) {
+        match self.context.validate(at).and_then(|()| self.agree()) {
             Ok(()) => {
                 self.lend_until(at);
                 Ok(Vote::Yes)
@@ -667,6 +800,15 @@ impl<H: Host> Branch<H> {
             Err(abort) if abort.kind() == AbortKind::Held => Err(abort),
             Err(abort) => Err(self.end_by(abort)),
         }
+    }
+
+    /// From here on nobody can make it abort, unless somebody has already.
+    fn agree(&mut self) -> Result<(), Abort> {
+        if !self.has_agreed {
+            self.context.pass_commit_point()?;
+        }
+        self.has_agreed = true;
+        Ok(())
     }
 
     /// Freezes a range of commit times, and validates everything for all of it. (What it would have to wait for might wait for it.)
@@ -733,6 +875,12 @@ impl<H: Host> Branch<H> {
         Ok(())
     }
 
+    /// Of what came back as [held](AbortKind::Held), and will not be asked for again: the same, as a conflict. The branch can only be rolled
+    /// back.
+    pub fn give_up(&mut self, held: Abort) -> Abort {
+        self.end_by(held)
+    }
+
     /// Takes everything back. The branch ends, if there was one.
     pub fn roll_back(&mut self) {
         self.sealed = None;
@@ -752,7 +900,7 @@ impl<H: Host> Branch<H> {
 
 impl<H: Host> std::fmt::Debug for Branch<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Branch").field("id", &self.context.txn).field("active", &self.context.active).finish()
+        f.debug_struct("Branch").field("id", &self.id).field("active", &self.context.active).finish()
     }
 }
 
@@ -765,10 +913,15 @@ fn take_values<H: Host>(context: &mut Context<H>, row: &[u64], sizes: &[Size]) -
 
 /// That of groups which were just read: the reads from this one on are theirs.
 fn lease_of<H: Host>(context: &Context<H>, from: usize, groups: &Range<usize>) -> Option<Lease> {
-    let logical = context.order == Some(Order::Logical);
+    lease_of_reads(context.order, &context.reads[from..], groups)
+}
+
+/// That of groups of which these are all reads.
+fn lease_of_reads(order: Option<Order>, reads: &[ReadEntry], groups: &Range<usize>) -> Option<Lease> {
+    let logical = order == Some(Order::Logical);
     let mut written = vec![None; groups.len()];
     let mut until = Timestamp::MAX;
-    for entry in &context.reads[from..] {
+    for entry in reads {
         let word = entry.seen.word;
         until = until.min(if logical { entry.seen.until.max(word.time()) } else { Timestamp::ZERO });
         let bits = entry.groups.bits();

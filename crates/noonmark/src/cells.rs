@@ -245,6 +245,9 @@ impl<H: Host> Context<H> {
             return self.read_own(index, first, sizes, row);
         }
         let place = Place { table, record, at: cell_at };
+        if H::DEFERS {
+            self.drop_hold_on(place);
+        }
         let groups = Groups::new(first, sizes);
         // SAFETY: pinned, and the offset is of this table's layout.
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };

@@ -105,10 +105,6 @@ impl<H: Host> Context<H> {
     /// Commits an attempt that has been sealed, and validated at this time, by whoever had a say in it.
     pub(crate) fn install_at(&mut self, time: Timestamp) {
         if !self.writes.is_empty() {
-            if self.shared.has_ages() {
-                // (Nobody wounds here, so it has not been wounded.)
-                let _ = self.shared.slots.get(self.slot).try_commit(self.txn.sequence());
-            }
             self.hand_on(time);
             self.install(time);
         }
@@ -121,7 +117,7 @@ impl<H: Host> Context<H> {
     /// replaces what was read later than it began.
     #[cold]
     #[inline(never)]
-    fn time_of_beginning(&self, bound: Timestamp) -> Result<Timestamp, Abort> {
+    pub(crate) fn time_of_beginning(&self, bound: Timestamp) -> Result<Timestamp, Abort> {
         let began = self.shared.begin_times.of(self.slot).unwrap_or(bound);
         let time = match self.order {
             Some(Order::Snapshot) if bound > began => {
@@ -150,6 +146,9 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     pub(crate) fn seal(&mut self) -> Result<Timestamp, Abort> {
         let mut bound = self.floor.max(self.read_bound);
+        if self.is_planted(Bug::FrontierSeenEarly) {
+            bound = bound.max(self.shared.ranges.frontier().map_or(bound, Timestamp::next));
+        }
         let mut from = 0;
         while from < self.writes.len() {
             let protocol = self.writes.entry(from).table.get().protocol;
@@ -457,17 +456,29 @@ impl<H: Host> Context<H> {
 
     /// From here on nobody can make this transaction abort.
     #[inline(always)]
-    fn pass_commit_point(&mut self) -> Result<(), Abort> {
+    pub(crate) fn pass_commit_point(&mut self) -> Result<(), Abort> {
         if !self.shared.has_ages() {
             return Ok(());
         }
         if self.shared.slots.get(self.slot).try_commit(self.txn.sequence()) {
             return Ok(());
         }
+        Err(self.wounded())
+    }
+
+    /// Of a transaction that an older one has made abort: why. Told of what that one wanted.
+    #[cold]
+    pub(crate) fn wounded(&mut self) -> Abort {
         let by = self.shared.slots.get(self.slot).wounded_by().0;
         let conflict = Conflict { rule: "commit: wounded", what: What::Wounded { by } };
-        let entry = *self.writes.entry(0);
-        Err(self.refused(&entry, Some(Refusal { conflict, kind: AbortKind::Conflict })))
+        let written = self.writes.entries().first().map(|entry| (entry.place(), entry.asked));
+        let read = self.reads.first().map(|entry| (entry.place(), entry.groups.bits()));
+        let refusal = Refusal { conflict, kind: AbortKind::Conflict };
+        match written.or(read).map(|(place, groups)| self.explain(refusal, place, groups)) {
+            Some(Stop::Abort(abort)) => abort,
+            // (It holds something, or nobody would have wounded it.)
+            Some(Stop::LookAgain) | None => Abort::plain(AbortKind::Conflict),
+        }
     }
 
     /// The one place between *validated* and *visible*: the write set, its time and the transaction's
@@ -555,7 +566,7 @@ impl<H: Host> Context<H> {
 
     /// Turns commit-time updates into values: what they make of what is there now, under the lock.
     #[cold]
-    fn apply_updates(&mut self) -> Result<(), Abort> {
+    pub(crate) fn apply_updates(&mut self) -> Result<(), Abort> {
         let mut value = std::mem::take(&mut self.value);
         for index in 0..self.writes.len() {
             let entry = *self.writes.entry(index);

@@ -13,6 +13,7 @@ use crate::lines;
 use crate::node_set::{NodeEntry, NodeSet};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
 use crate::record::{Cell, RecordPtr, free_boxed};
+use crate::secondary::Unfollowed;
 use crate::splitting::{Other, Watch};
 use crate::table::TableRef;
 use crate::write_set::WriteSet;
@@ -85,6 +86,10 @@ pub(crate) struct Context<H: Host> {
     pub order: Option<Order>,
     /// When the user's first attempt began, for those protocols that ask; kept over retries.
     pub age: Option<Age>,
+    /// The time at which the transaction takes place, if it has one from elsewhere, and by how many ticks such times may be late.
+    pub begins_at: Option<(Timestamp, u64)>,
+    /// It is expected to write nothing, and to leave no marks where there is a read frontier.
+    pub spares_marks: bool,
     /// When to stop waiting, in the host's time.
     pub deadline_ns: Option<u64>,
     pub reads: Vec<ReadEntry>,
@@ -102,6 +107,9 @@ pub(crate) struct Context<H: Host> {
     pub rows: Vec<Vec<u64>>,
     /// What it has got hold of in an operation that was [deferred](Host::DEFERS), and will be asked for again.
     pub kept_hold: Option<(Place, Hold)>,
+    /// An operation that was deferred once it had changed its row, and will be asked for again to bring the row's secondary entries up
+    /// to that.
+    pub unfollowed: Option<Box<Unfollowed>>,
     /// A value that commit-time updates are applied to.
     pub value: Vec<u8>,
     pub limbo: Limbo,
@@ -137,6 +145,8 @@ impl<H: Host> Context<H> {
             conflicted: false,
             order: None,
             age: None,
+            begins_at: None,
+            spares_marks: false,
             deadline_ns: None,
             reads: Vec::new(),
             nodes: NodeSet::default(),
@@ -147,6 +157,7 @@ impl<H: Host> Context<H> {
             reads_prepared: false,
             rows: Vec::new(),
             kept_hold: None,
+            unfollowed: None,
             value: Vec::new(),
             limbo: Limbo::new(),
             finger: Finger::default(),
@@ -160,7 +171,7 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// Begins an attempt; false if its deadline has passed at the gate.
+    /// Begins an attempt; false if its deadline has passed at the gate, or if it is too late for the time that it has brought.
     #[inline]
     #[must_use]
     pub(crate) fn begin(&mut self) -> bool {
@@ -179,6 +190,10 @@ impl<H: Host> Context<H> {
             }
             if shared.has_ranges() {
                 shared.ranges.begin(self.slot, self.floor);
+                if self.spares_marks && shared.ranges.has_frontier() && self.order == Some(Order::Logical) {
+                    shared.host.touch(|| lines::FRONTIER, Access::Read);
+                    shared.ranges.begin_at_frontier(self.slot);
+                }
             }
         }
         self.txn = self.txn.next();
@@ -187,25 +202,32 @@ impl<H: Host> Context<H> {
         if self.shared.gate.is_closed() && !self.stand_in_line() {
             return false;
         }
-        if self.shared.keeps_versions() {
-            self.draw_begin_time();
+        if self.shared.keeps_versions() && !self.draw_begin_time() {
+            self.stop();
+            return false;
         }
         self.active = true;
         self.failed = false;
         self.conflicted = false;
         self.read_bound = Timestamp::ZERO;
+        if H::DEFERS {
+            self.unfollowed = None;
+        }
         true
     }
 
-    /// Takes the time at which the transaction takes place, once it is let in.
+    /// Takes the time at which the transaction takes place, once it is let in. False: it has brought one for which it is too late.
     #[cold]
     #[inline(never)]
-    fn draw_begin_time(&self) {
+    fn draw_begin_time(&self) -> bool {
         let shared = &*self.shared;
         shared.host.touch(|| lines::slot(self.slot), Access::Write);
         shared.host.touch(|| lines::BEGIN_TIMES, Access::ReadModifyWrite);
-        let (_, looks) = shared.begin_times.begin(self.slot);
-        if looks {
+        let looks = match self.begins_at {
+            Some((time, trail)) => shared.begin_times.begin_at(self.slot, time, trail),
+            None => Some(shared.begin_times.begin(self.slot).1),
+        };
+        if looks == Some(true) {
             for index in 0..shared.slots.count() {
                 if let Some(slot) = SlotId::new(index) {
                     shared.host.touch(|| lines::slot(slot), Access::Read);
@@ -213,6 +235,7 @@ impl<H: Host> Context<H> {
             }
             shared.begin_times.advance();
         }
+        looks.is_some()
     }
 
     /// Says that a transaction runs here, and pins it.
@@ -476,6 +499,15 @@ impl<H: Host> Context<H> {
         Hold::default()
     }
 
+    /// The same of a cell that is about to be read. An operation that was deferred is asked for again from its start, and may begin with a look at
+    /// what it will write: it would meet its own lock. (Nobody comes between this and its getting hold of it again.)
+    #[inline(always)]
+    pub(crate) fn drop_hold_on(&mut self, place: Place) {
+        if self.kept_hold.as_ref().is_some_and(|(kept, _)| kept.name() == place.name()) {
+            self.drop_kept_hold();
+        }
+    }
+
     /// Lets go of what an operation got hold of that was deferred, and was not asked for again.
     #[inline(always)]
     pub(crate) fn drop_kept_hold(&mut self) {
@@ -669,6 +701,7 @@ impl<'a, H: Host> Asker<'a, H> {
             order: self.order.unwrap_or(Order::Momentary),
             planted: self.shared.planted,
             place,
+            has_waited: false,
         }
     }
 
@@ -684,6 +717,11 @@ impl<'a, H: Host> Asker<'a, H> {
         let me = self.me(place);
         let refused = |conflict| Refusal { conflict, kind: AbortKind::Conflict };
         if H::DEFERS {
+            if let Step::Wait(_, conflict) = first
+                && self.shared.waits_both_ways()
+            {
+                me.wound_younger(conflict);
+            }
             return match first {
                 Step::Ready(granted) => Ok(granted),
                 Step::Busy(conflict) | Step::Wait(_, conflict) if conflict.what.holder().is_some() => {
@@ -719,37 +757,52 @@ impl<'a, H: Host> Asker<'a, H> {
                     turn += 1;
                     step = rule(me);
                 }
-                Step::Wait(on, conflict) => step = self.wait(me, on, conflict, &mut rule)?,
+                Step::Wait(on, conflict) => step = self.wait(me, on, conflict, &mut turn, &mut rule)?,
             }
         }
     }
 
-    /// Waits until the rule answers something else than to wait for the same thing.
+    /// Waits until the rule answers something else than to wait for the same thing. What is busy is asked again here, too, as whoever
+    /// has been called answers when he knows.
     fn wait<T>(
         &self,
         me: Me<'a, H>,
         on: WaitFor,
         conflict: Conflict,
+        turn: &mut u32,
         rule: &mut impl FnMut(Me<'a, H>) -> Step<T, Conflict>,
     ) -> Result<Step<T, Conflict>, Refusal> {
         let shared = self.shared;
         let slot = self.txn.slot();
         let state = shared.slots.get(slot);
+        let me = Me { has_waited: true, ..me };
         let mut last = conflict;
         let answer = shared.host.block_on(self.deadline_ns, |waker| {
             // Register first, then say where we wait, then look again: whoever lets go, or wounds
             // us, between the first look and the last either finds the waker or is seen here.
-            shared.room.register(on, slot, waker);
+            shared.room.line_up(on, slot, state.age(), waker);
             state.set_waiting_for(on.key() as u64);
-            match rule(me) {
-                Step::Wait(same, conflict) if same == on && !state.is_wounded() => {
-                    if shared.waits_both_ways() {
-                        me.wound_younger(conflict);
+            loop {
+                match rule(me) {
+                    Step::Wait(same, conflict) if same == on && !state.is_wounded() => {
+                        if shared.waits_both_ways() {
+                            me.wound_younger(conflict);
+                        }
+                        last = conflict;
+                        // Called again meanwhile: then the waker has been woken.
+                        shared.room.settle(on, slot);
+                        return Poll::Pending;
                     }
-                    last = conflict;
-                    Poll::Pending
+                    Step::Busy(conflict)
+                        if *turn < shared.busy_turns_max
+                            && conflict.what != What::Reclaimed
+                            && !state.is_wounded() =>
+                    {
+                        shared.host.spin(*turn);
+                        *turn += 1;
+                    }
+                    step => return Poll::Ready(step),
                 }
-                step => Poll::Ready(step),
             }
         });
         state.set_waiting_for(0);

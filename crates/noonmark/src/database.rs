@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::planted::Planted;
 use crate::policy::Policy;
 use crate::protocol::{Order, Protocol};
-use crate::range::Ranges;
+use crate::range::{RANGE_ROOM_DEFAULT, Ranges};
 use crate::record::{Layout, RecordPtr};
 use crate::session::{Session, nanos};
 use crate::splitting::{LOOK_EVERY_DEFAULT, SPLIT_AFTER_DEFAULT, Splits};
@@ -352,9 +352,28 @@ pub struct Builder<H: Host = Threads> {
     reclaim_from: usize,
     split_after: u32,
     look_every: u64,
+    read_frontier: bool,
+    range_room: u64,
 }
 
 impl<H: Host> Builder<H> {
+    /// Whether transactions that only read ([`Session::view`](crate::Session::view), [`Policy::reads_only`](crate::Policy::reads_only))
+    /// spare tables of `dynamic` their marks: they read at the *frontier*, a time below which nothing commits any more, and raise it
+    /// where what they have read is younger. Off unless asked for: where most transactions only read, they are faster, and more attempts fail
+    /// than with marks. In databases in [logical](Order::Logical) order; elsewhere there are no marks to spare.
+    pub fn read_frontier(mut self, has_one: bool) -> Self {
+        self.read_frontier = has_one;
+        self
+    }
+
+    /// Under `ranges` and `dynamic`: so many ticks of logical time are left to a transaction that must come before another, where neither's
+    /// range of commit times has an end; the default is [`RANGE_ROOM_DEFAULT`]. The more, the more of what others commit before that it can
+    /// still read; the fewer, the more must follow each other who come after. At most 2^32.
+    pub fn range_room(mut self, ticks: u64) -> Self {
+        self.range_room = ticks.min(1 << 32);
+        self
+    }
+
     /// Breaks the database on purpose.
     #[cfg(feature = "planted-bugs")]
     #[doc(hidden)]
@@ -417,6 +436,8 @@ impl<H: Host> Builder<H> {
             reclaim_from: self.reclaim_from,
             split_after: self.split_after,
             look_every: self.look_every,
+            read_frontier: self.read_frontier,
+            range_room: self.range_room,
         }
     }
 
@@ -443,7 +464,7 @@ impl<H: Host> Builder<H> {
                 busy_turns_max: self.busy_turns_max,
                 slots: Slots::new(slots),
                 room: WaitingRoom::new(),
-                ranges: Ranges::new(slots),
+                ranges: Ranges::new(slots, self.read_frontier, self.range_room),
                 begin_times: BeginTimes::new(slots),
                 gate: Gate::default(),
                 conflicts: Conflicts::new(slots),
@@ -485,6 +506,8 @@ impl Database {
             reclaim_from: RECLAIM_FROM_DEFAULT,
             split_after: SPLIT_AFTER_DEFAULT,
             look_every: LOOK_EVERY_DEFAULT,
+            read_frontier: false,
+            range_room: RANGE_ROOM_DEFAULT,
         }
     }
 }
@@ -583,6 +606,7 @@ impl<H: Host> Database<H> {
         let some = |does: fn(Protocol) -> bool| {
             does(options.protocol) || catalog.tables.iter().any(|table| does(table.protocol))
         };
+        shared.room.call_the_oldest_first(some(Protocol::younger_waits) || !some(Protocol::older_waits));
         if some(Protocol::older_waits) && some(Protocol::younger_waits) {
             shared.waits_both_ways.store(true, Ordering::Relaxed);
         }

@@ -357,6 +357,70 @@ impl Group for String {
 }
 single_group_row!(String);
 
+/// One of the fields of a column group: which it is in a value, and where it is in the value's bytes. Two of one group are the same place in
+/// every value. What [`columns`] answers for groups that are made with [`column_group!`](crate::column_group).
+pub struct Column<G, F> {
+    at_bytes: usize,
+    field: fn(&mut G) -> &mut F,
+}
+
+impl<G, F> Clone for Column<G, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G, F> Copy for Column<G, F> {}
+
+impl<G, F> std::fmt::Debug for Column<G, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Column(at byte {})", self.at_bytes)
+    }
+}
+
+impl<G, F> Column<G, F> {
+    /// The field that begins at this byte of an encoded value, and is encoded there as [`Field::put`] does.
+    #[doc(hidden)]
+    pub const fn new(at_bytes: usize, field: fn(&mut G) -> &mut F) -> Self {
+        Column { at_bytes, field }
+    }
+
+    /// Where it begins in the bytes of a value.
+    pub const fn at_bytes(self) -> usize {
+        self.at_bytes
+    }
+
+    /// Finds it in a value.
+    pub const fn field(self) -> fn(&mut G) -> &mut F {
+        self.field
+    }
+}
+
+impl<F: Field + Group> Column<F, F> {
+    /// Of a group that is nothing but one field: all of it.
+    pub const fn whole() -> Self {
+        Column::new(0, |field| field)
+    }
+}
+
+/// A column group whose columns are known by name.
+pub trait HasColumns: Group {
+    /// A struct with a [`Column`] for each field, which has the field's name.
+    type Columns;
+    /// The columns.
+    const COLUMNS: Self::Columns;
+}
+
+/// The columns of a group that is made with [`column_group!`](crate::column_group), by the names of its fields.
+///
+/// ```
+/// noonmark::column_group! { pub struct Account { pub owner: [u8; 16], pub balance: i64 } }
+/// assert_eq!(noonmark::columns::<Account>().balance.at_bytes(), 16);
+/// ```
+pub const fn columns<G: HasColumns>() -> G::Columns {
+    G::COLUMNS
+}
+
 /// Declares a struct as a column group: fields of fixed size, under one timestamp.
 ///
 /// ```
@@ -402,6 +466,25 @@ macro_rules! column_group {
             }
         }
         $crate::single_group_row!($name);
+
+        const _: () = {
+            #[doc(hidden)]
+            #[allow(dead_code, missing_docs, unreachable_pub)]
+            pub struct Columns { $(pub $field: $crate::Column<$name, $type>),* }
+
+            impl $crate::HasColumns for $name {
+                type Columns = Columns;
+                const COLUMNS: Columns = {
+                    let at = 0;
+                    $(
+                        let $field = $crate::Column::new(at, |group: &mut $name| &mut group.$field);
+                        let at = at + <$type as $crate::Field>::BYTES;
+                    )*
+                    let _ = at;
+                    Columns { $($field),* }
+                };
+            }
+        };
     )*};
 }
 

@@ -159,7 +159,9 @@ pub use database::{
     BUSY_TURNS_DEFAULT, BuildError, Builder, Database, SESSIONS_DEFAULT, SESSIONS_MAX, SchemaError,
     TooManySessions,
 };
-pub use group::{Field, GROUPS_MAX, Group, HasGroup, Row, RowReader, RowWriter, Size};
+pub use group::{
+    Column, Field, GROUPS_MAX, Group, HasColumns, HasGroup, Row, RowReader, RowWriter, Size, columns,
+};
 pub use key::{AsKey, KEY_BYTES_MAX, Key, KeyBytes};
 pub use many::{FoundRows, FoundSlice, KnownKeys};
 pub use noonmark_core::{Age, Host, SlotId, Threads, Timestamp, TxnId};
@@ -168,12 +170,13 @@ pub use noonmark_core::{Age, Host, SlotId, Threads, Timestamp, TxnId};
 pub use planted::Bug;
 pub use policy::Policy;
 pub use protocol::{Order, Protocol, UnknownProtocol};
+pub use range::RANGE_ROOM_DEFAULT;
 pub use scan::{Scan, SecondaryScan};
 pub use session::Session;
 pub use table::{Granularity, IndexKind, Leases, SECONDARIES_MAX, TableOptions, WRITE_TIMES_MAX};
 pub use transaction::{ReadTransaction, Transaction};
 pub use typed::{ColumnGroup, GroupTarget, SecondaryIndex, Table, Target};
-pub use update::Number;
+pub use update::{Fold, Number, PlainNumber};
 
 /// The README's examples, as tests.
 #[cfg(doctest)]

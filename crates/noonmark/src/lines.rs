@@ -26,6 +26,9 @@ pub(crate) const PASSING: Line = Line { space: SHARED, line: 1 };
 /// The clock of [`crate::begin_times`].
 pub(crate) const BEGIN_TIMES: Line = Line { space: SHARED, line: 2 };
 
+/// The read frontier of [`crate::range`].
+pub(crate) const FRONTIER: Line = Line { space: SHARED, line: 3 };
+
 /// What a slot says of its transaction.
 pub(crate) fn slot(slot: SlotId) -> Line {
     Line { space: SLOTS, line: slot.index() as u64 }

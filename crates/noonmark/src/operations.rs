@@ -549,14 +549,16 @@ impl<H: Host> Context<H> {
         let unread = Unread { must_exist: true, late: true };
         let index = self.write_entry(table, record, layout, cell as usize, 1 << group, unread)?;
         self.writes.will_change(index);
+        // What has been read or written already is updated at once. (It is read first: that may be deferred, and then all of this is
+        // asked for again, which must not update twice.)
         let entry = self.writes.entry(index);
-        let (knows, was_read) = (entry.knows(group), entry.seen().is_some());
-        self.writes.add_update(index, group as u32, update(), payload);
-        // What has been read or written already is updated at once.
-        if knows {
-            self.settle_value(index, group)?;
-        } else if was_read {
+        let is_known = entry.knows(group) || entry.seen().is_some();
+        if !entry.knows(group) && is_known {
             self.settle_group(index, group)?;
+        }
+        self.writes.add_update(index, group as u32, update(), payload);
+        if is_known {
+            self.settle_value(index, group)?;
         }
         Ok(true)
     }

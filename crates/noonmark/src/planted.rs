@@ -22,6 +22,10 @@ pub enum Bug {
     ReadersNotPushed,
     /// `dynamic` and `ranges`: a reader takes its mark away before it has raised the read time.
     MarkLeftEarly,
+    /// `dynamic`, with a read frontier: a writer looks at it before all that he will replace is locked.
+    FrontierSeenEarly,
+    /// `dynamic`, with a read frontier: who has read what is younger than the frontier was raises it, and does not look again.
+    FrontierRaisedBlindly,
     /// `ranges`: a reader does not come before the current writer that it finds.
     WriterNotMet,
     /// `fixed`: a writer does not look for who has read later than it began.
@@ -52,6 +56,8 @@ pub enum Bug {
     ReadUnlockedEarly,
     /// A two-phase write lock is released without waking who waits for it.
     LostWakeup,
+    /// Who was called alone of those who wait, and takes what they wait for, does not mark it.
+    QueueForgotten,
     /// Under wait-die the younger waits, too.
     YoungerWaits,
     /// Under wound-wait the younger is not told.
@@ -68,6 +74,9 @@ pub enum Bug {
     MadeWholeUnsealed,
     /// A record leaves its index, and whoever still has its address is not told.
     ReclaimedUnmarked,
+    /// At servers: an operation that was held once it had changed its row, and before the row's secondary entries had followed, is done
+    /// once more from the start.
+    HeldAndForgotten,
 }
 
 /// What is planted in a database.

@@ -23,6 +23,10 @@ pub struct Policy {
     /// next attempt. (A transaction that was begun by hand and is kept open for more than 0.1 s is not
     /// waited for, nor is any other for more than 10 s.) `None`: no escape.
     pub escape_after: Option<u32>,
+    /// It is expected to write nothing, as in [`Session::view`](crate::Session::view). With a
+    /// [read frontier](crate::Builder::read_frontier) its first attempt leaves no marks then. A transaction that writes after all is as
+    /// right as any; it may have to be run again where it would not have been otherwise.
+    pub reads_only: bool,
 }
 
 impl Default for Policy {
@@ -33,6 +37,7 @@ impl Default for Policy {
             backoff_min: Duration::from_nanos(500),
             backoff_max: Duration::from_micros(50),
             escape_after: Some(64),
+            reads_only: false,
         }
     }
 }

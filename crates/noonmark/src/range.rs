@@ -46,12 +46,12 @@ use noonmark_core::{SlotId, Timestamp};
 
 const FLAG: u64 = 1 << 63;
 
-/// So much room is left, where there is room without end, to a transaction that must come before another: it may
-/// still meet what others commit before that.
+/// So many ticks of room are left, unless [told otherwise](crate::Builder::range_room), where there is room without end, to a transaction
+/// that must come before another: it may still meet what others commit before that.
 ///
 /// Any number is right. With 0 a transaction that is pushed once can commit at a single time; the larger, the faster
 /// logical time passes, of which there are 2^50 ticks.
-pub(crate) const ROOM: u64 = 16;
+pub const RANGE_ROOM_DEFAULT: u64 = 16;
 
 /// One end of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +66,28 @@ pub(crate) struct Bound {
 pub(crate) struct Range {
     lower: AtomicU64,
     upper: AtomicU64,
+    /// The frontier that the transaction reads at, if it leaves no marks. Nobody else's business.
+    reads_at: AtomicU64,
 }
+
+/// A transaction reads at no frontier.
+const NO_FRONTIER: u64 = u64::MAX;
 
 impl Range {
     fn new() -> Self {
-        Range { lower: AtomicU64::new(0), upper: AtomicU64::new(FLAG | Timestamp::MAX.ticks()) }
+        Range {
+            lower: AtomicU64::new(0),
+            upper: AtomicU64::new(FLAG | Timestamp::MAX.ticks()),
+            reads_at: AtomicU64::new(NO_FRONTIER),
+        }
+    }
+
+    /// Of its own transaction: the frontier as it was when the transaction began, if it leaves no marks.
+    #[inline]
+    pub(crate) fn reads_at(&self) -> Option<Timestamp> {
+        // Relaxed: nobody else writes it, or looks.
+        let at = self.reads_at.load(Ordering::Relaxed);
+        (at != NO_FRONTIER).then(|| Timestamp::new(at))
     }
 
     /// The earliest time.
@@ -151,11 +168,12 @@ impl Range {
     }
 }
 
-/// Makes two ranges disjoint: the reader's before the writer's. False: that cannot be, and nothing was changed for it.
+/// Makes two ranges disjoint: the reader's before the writer's, which leaves it so much room if there is room without end. False: that
+/// cannot be, and nothing was changed for it.
 ///
 /// One of the two is the caller's own; the other's transaction goes on meanwhile. Either is only shrunk so far that
 /// something is left of both, as both were when they were looked at.
-pub(crate) fn part(reader: &Range, writer: &Range) -> bool {
+pub(crate) fn part(reader: &Range, writer: &Range, room: u64) -> bool {
     loop {
         let (earliest, latest) = (reader.lower(), reader.upper());
         let (from, to) = (writer.lower(), writer.upper());
@@ -187,7 +205,7 @@ pub(crate) fn part(reader: &Range, writer: &Range) -> bool {
             return false;
         }
         let half = (last.ticks() - first.ticks()) / 2;
-        let split = Timestamp::new(first.ticks() + half.min(ROOM));
+        let split = Timestamp::new(first.ticks() + half.min(room));
         if reader.push_before(split).is_ok() && writer.push_from(split).is_ok() {
             return true;
         }
@@ -196,18 +214,56 @@ pub(crate) fn part(reader: &Range, writer: &Range) -> bool {
 
 /// The ranges of all slots.
 #[derive(Debug)]
-pub(crate) struct Ranges(Box<[CachePadded<Range>]>);
+pub(crate) struct Ranges {
+    of_slots: Box<[CachePadded<Range>]>,
+    /// The read frontier: a read time of all cells of the database. It only grows.
+    ///
+    /// **Invariant**: whoever replaces a version loads it when all that he replaces is locked, and commits later than that
+    /// ([`crate::timing`]). So *load it, or raise it, then look*, and what is not locked then holds until the frontier that was loaded,
+    /// or raised to. All four are sequentially consistent: either the reader finds the lock, or the writer finds the frontier.
+    frontier: Option<CachePadded<AtomicU64>>,
+    room: u64,
+}
 
 impl Ranges {
-    /// So many.
-    pub(crate) fn new(slots: usize) -> Self {
-        Ranges((0..slots).map(|_| CachePadded(Range::new())).collect())
+    /// So many; with a read frontier, or none; and so much room for who must come before another.
+    pub(crate) fn new(slots: usize, has_frontier: bool, room: u64) -> Self {
+        Ranges {
+            of_slots: (0..slots).map(|_| CachePadded(Range::new())).collect(),
+            frontier: has_frontier.then(|| CachePadded(AtomicU64::new(0))),
+            room,
+        }
+    }
+
+    /// So many ticks of room are left to a transaction that must come before another.
+    #[inline]
+    pub(crate) fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// Whether there is a read frontier.
+    #[inline]
+    pub(crate) fn has_frontier(&self) -> bool {
+        self.frontier.is_some()
+    }
+
+    /// The read frontier, if there is one: whoever has locked what he will replace commits after it.
+    #[inline]
+    pub(crate) fn frontier(&self) -> Option<Timestamp> {
+        self.frontier.as_ref().map(|frontier| Timestamp::new(frontier.load(Ordering::SeqCst)))
+    }
+
+    /// Raises the read frontier to this time, if it is not there yet.
+    pub(crate) fn raise_frontier(&self, to: Timestamp) {
+        if let Some(frontier) = &self.frontier {
+            frontier.fetch_max(to.ticks(), Ordering::SeqCst);
+        }
     }
 
     /// That of one slot.
     #[inline(always)]
     pub(crate) fn get(&self, slot: SlotId) -> &Range {
-        &self.0[slot.index()]
+        &self.of_slots[slot.index()]
     }
 
     /// A transaction begins in a slot: it has all times from `floor` on. None of its marks is on any cell.
@@ -217,6 +273,16 @@ impl Ranges {
         // raised. (Who finds it by a mark of this one sees it anyway: the mark comes after.)
         range.lower.store(floor.ticks(), Ordering::Release);
         range.upper.store(FLAG | Timestamp::MAX.ticks(), Ordering::Release);
+        range.reads_at.store(NO_FRONTIER, Ordering::Relaxed);
+    }
+
+    /// The transaction that has begun in a slot reads at the frontier, if there is one, and commits no earlier.
+    pub(crate) fn begin_at_frontier(&self, slot: SlotId) {
+        if let Some(frontier) = self.frontier() {
+            let range = self.get(slot);
+            range.reads_at.store(frontier.ticks(), Ordering::Relaxed);
+            let _ = range.push_from(frontier);
+        }
     }
 }
 
@@ -282,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_new_transaction_has_all_times_from_its_floor() {
-        let ranges = Ranges::new(2);
+        let ranges = Ranges::new(2, false, RANGE_ROOM_DEFAULT);
         let slot = SlotId::new(1).unwrap();
         let range = ranges.get(slot);
         let _ = (range.decide(at(4)), range.settle(at(4)));
@@ -312,7 +378,7 @@ mod tests {
                     let (reader, writer) = (&states(a, b)[reader], &states(c, d)[writer]);
                     let latest_writer = if writer.lower().fixed { c } else { d };
                     let could = a < latest_writer;
-                    let parted = part(reader, writer);
+                    let parted = part(reader, writer, RANGE_ROOM_DEFAULT);
                     assert_eq!(parted, could, "{reader:?} {writer:?}");
                     if parted {
                         let from = writer.lower().time;
@@ -323,7 +389,10 @@ mod tests {
             }
         }
         let (reader, writer) = (Range::new(), Range::new());
-        assert!(part(&reader, &writer));
-        assert_eq!((ends(&reader).1, ends(&writer).0), (ROOM, ROOM + 1));
+        assert!(part(&reader, &writer, 16));
+        assert_eq!((ends(&reader).1, ends(&writer).0), (16, 17));
+        let (reader, writer) = (Range::new(), Range::new());
+        assert!(part(&reader, &writer, 0));
+        assert_eq!((ends(&reader), ends(&writer).0), ((0, 0), 1));
     }
 }

@@ -236,33 +236,9 @@ impl<'x, 's, H: Host, S: Key, K: Key> SecondaryScan<'x, 's, H, S, K> {
         index: &'x SecondaryIndex<S, K>,
         keys: &impl RangeBounds<S>,
     ) -> Self {
-        let whole = <(S, K)>::FIXED_BYTES;
-        let begins = |key: &S| {
-            let mut bytes = KeyBytes::new();
-            key.write_delimited(&mut bytes);
-            bytes
-        };
-        // An entry begins with its secondary key: a bound is before or after all entries that do.
-        let lower = match keys.start_bound() {
-            Bound::Unbounded => Bound::Unbounded,
-            Bound::Included(key) => Bound::Included(padded(begins(key), whole)),
-            Bound::Excluded(key) => match after(begins(key)) {
-                Some(bytes) => Bound::Included(padded(bytes, whole)),
-                // Nothing comes after: an empty range.
-                None => Bound::Excluded(KeyBytes::new()),
-            },
-        };
-        let nothing = matches!((&lower, keys.start_bound()), (Bound::Excluded(_), Bound::Excluded(_)));
-        let upper = match keys.end_bound() {
-            _ if nothing => Bound::Excluded(KeyBytes::new()),
-            Bound::Unbounded => Bound::Unbounded,
-            Bound::Excluded(key) => Bound::Excluded(padded(begins(key), whole)),
-            Bound::Included(key) => {
-                after(begins(key)).map_or(Bound::Unbounded, |bytes| Bound::Excluded(padded(bytes, whole)))
-            }
-        };
+        let bounds = entry_bounds::<S, K>(keys);
         let shape = Shape { reverse: false, limit: usize::MAX };
-        SecondaryScan { tx, index, bounds: (lower, upper), shape, types: PhantomData }
+        SecondaryScan { tx, index, bounds, shape, types: PhantomData }
     }
 
     /// From the largest key to the smallest.
@@ -309,6 +285,36 @@ impl<'x, 's, H: Host, S: Key, K: Key> SecondaryScan<'x, 's, H, S, K> {
         })?;
         Ok(entries)
     }
+}
+
+/// The bounds of the entries whose secondary keys are in a range: an entry is its secondary key, then its primary one.
+pub(crate) fn entry_bounds<S: Key, K: Key>(keys: &impl RangeBounds<S>) -> Bounds {
+    let whole = <(S, K)>::FIXED_BYTES;
+    let begins = |key: &S| {
+        let mut bytes = KeyBytes::new();
+        key.write_delimited(&mut bytes);
+        bytes
+    };
+    // An entry begins with its secondary key: a bound is before or after all entries that do.
+    let lower = match keys.start_bound() {
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Included(key) => Bound::Included(padded(begins(key), whole)),
+        Bound::Excluded(key) => match after(begins(key)) {
+            Some(bytes) => Bound::Included(padded(bytes, whole)),
+            // Nothing comes after: an empty range.
+            None => Bound::Excluded(KeyBytes::new()),
+        },
+    };
+    let nothing = matches!((&lower, keys.start_bound()), (Bound::Excluded(_), Bound::Excluded(_)));
+    let upper = match keys.end_bound() {
+        _ if nothing => Bound::Excluded(KeyBytes::new()),
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Excluded(key) => Bound::Excluded(padded(begins(key), whole)),
+        Bound::Included(key) => {
+            after(begins(key)).map_or(Bound::Unbounded, |bytes| Bound::Excluded(padded(bytes, whole)))
+        }
+    };
+    (lower, upper)
 }
 
 /// Keys of one length are compared at that length: zeros do not change where a bound lies.

@@ -6,16 +6,30 @@
 //!
 //! An operation that may change an entry works out the row's entries before and after, and deletes
 //! and inserts where they differ. An index on one column group costs nothing when another is written.
+//!
+//! Where the host [defers](Host::DEFERS), an operation that meets somebody comes back as *held*, and is asked for once more later. If it
+//! has changed the row by then, and has yet to change an entry, it is not done once more from the start: the row would be found as it
+//! has made it, and no entry seem to differ. What it knew of the row before is kept, and it goes on from there ([`Unfollowed`]).
 
 use crate::abort::{Abort, AbortKind};
 use crate::context::Context;
 use crate::group::RowReader;
 use crate::key::KeyBytes;
 use crate::operations::look_until_found;
+use crate::planted::Bug;
 use crate::protocol::{Conflict, What};
 use crate::table::TableRef;
 use noonmark_core::Host;
 use std::ops::Range;
+
+/// An operation that has changed a row, and was held before the row's entries had followed.
+pub(crate) struct Unfollowed {
+    table: TableRef,
+    key: KeyBytes,
+    groups: Range<usize>,
+    before: Entries,
+    answer: bool,
+}
 
 /// The entries of a row.
 #[derive(Default)]
@@ -28,16 +42,19 @@ struct Entries {
 
 impl<H: Host> Context<H> {
     /// Runs an operation that changes these groups of a row, and brings the table's secondary indexes
-    /// up to it.
+    /// up to it. The operation says whether it has.
     #[inline(always)]
-    pub(crate) fn keeping_secondaries<T>(
+    pub(crate) fn keeping_secondaries(
         &mut self,
         table: TableRef,
         key: &[u8],
         groups: Range<usize>,
-        operation: impl FnOnce(&mut Self) -> Result<T, Abort>,
-    ) -> Result<T, Abort> {
+        operation: impl FnOnce(&mut Self) -> Result<bool, Abort>,
+    ) -> Result<bool, Abort> {
         self.fail_by_panic(|context| {
+            if H::DEFERS && context.unfollowed.is_some() {
+                return context.follow_at_last(table, key, &groups, operation);
+            }
             let before = match table.get().has_secondaries() {
                 true => context.secondary_entries(table, key, &groups)?,
                 false => Entries::default(),
@@ -45,7 +62,7 @@ impl<H: Host> Context<H> {
             // Called in one place, so that it can become a part of it.
             let answer = operation(context)?;
             if table.get().has_secondaries() {
-                context.follow(table, key, &groups, &before)?;
+                context.follow_or_keep(table, key, &groups, before, answer)?;
             }
             Ok(answer)
         })
@@ -62,6 +79,9 @@ impl<H: Host> Context<H> {
         operation: impl FnOnce(&mut Self) -> Result<bool, Abort>,
     ) -> Result<bool, Abort> {
         self.fail_by_panic(|context| {
+            if H::DEFERS && context.unfollowed.is_some() {
+                return context.follow_at_last(table, key, &groups, operation);
+            }
             // Before the row is looked for, as in `secondary_entries`.
             let indexes = match table.get().has_secondaries() {
                 true => table.get().secondaries().filter(|s| s.depends_on(&groups)).count(),
@@ -69,10 +89,57 @@ impl<H: Host> Context<H> {
             };
             let is_new = operation(context)?;
             if is_new && table.get().has_secondaries() {
-                context.follow(table, key, &groups, &Entries { indexes, keys: Vec::new() })?;
+                let before = Entries { indexes, keys: Vec::new() };
+                context.follow_or_keep(table, key, &groups, before, is_new)?;
             }
             Ok(is_new)
         })
+    }
+
+    /// Makes a row's entries what they should be now; if it is held meanwhile, keeps what it must know to go on.
+    #[cold]
+    fn follow_or_keep(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        groups: &Range<usize>,
+        before: Entries,
+        answer: bool,
+    ) -> Result<(), Abort> {
+        let followed = self.follow(table, key, groups, &before);
+        if H::DEFERS
+            && followed.as_ref().is_err_and(|abort| abort.kind() == AbortKind::Held)
+            && !self.shared.planted.is(Bug::HeldAndForgotten)
+        {
+            let mut bytes = KeyBytes::new();
+            bytes.push(key);
+            let groups = groups.clone();
+            self.unfollowed = Some(Box::new(Unfollowed { table, key: bytes, groups, before, answer }));
+        }
+        followed
+    }
+
+    /// An operation that was held once its row had been changed is asked for again: only the entries are still to follow.
+    ///
+    /// Those entries are tables of their own, and have no indexes: so what is kept is taken before any of them is changed. Should it be another
+    /// operation that is asked for, the transaction has gone on without the one that was held, and cannot be committed.
+    #[cold]
+    fn follow_at_last(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        groups: &Range<usize>,
+        operation: impl FnOnce(&mut Self) -> Result<bool, Abort>,
+    ) -> Result<bool, Abort> {
+        let Some(kept) = self.unfollowed.take() else { return operation(self) };
+        let Unfollowed { table: its_table, key: its_key, groups: its_groups, before, answer } = *kept;
+        let is_again =
+            std::ptr::eq(table.get(), its_table.get()) && key == its_key.as_slice() && *groups == its_groups;
+        if !is_again {
+            return Err(self.fail(AbortKind::Continued, table, Some(key)));
+        }
+        self.follow_or_keep(table, key, groups, before, answer)?;
+        Ok(answer)
     }
 
     /// Makes a row's secondary entries what they should be now; `before` is what they were.

@@ -129,7 +129,8 @@ impl<H: Host> Session<H> {
         &mut self,
         mut body: impl FnMut(&mut ReadTransaction<'_, '_, H>) -> Result<T, Abort>,
     ) -> Result<T, Abort> {
-        self.transact(|tx| body(&mut ReadTransaction::new(tx)))
+        let policy = Policy { reads_only: true, ..Policy::default() };
+        self.transact_with(&policy, |tx| body(&mut ReadTransaction::new(tx)))
     }
 
     fn run<T, E: From<Abort>>(
@@ -146,6 +147,8 @@ impl<H: Host> Session<H> {
         let mut pass = None;
         let mut last = None;
         loop {
+            // What marks would have kept for it has been replaced: from the second attempt on it leaves some.
+            context.spares_marks = policy.reads_only && attempts == 0;
             if !context.begin() {
                 let error = last.unwrap_or_else(|| Abort::plain(AbortKind::Deadline).into());
                 return Err(finish(error, attempts, Some(AbortKind::Deadline)));
@@ -201,6 +204,7 @@ impl<H: Host> Session<H> {
     /// executing it may keep others waiting: do not leave it lying about.
     pub fn begin(&mut self) -> Transaction<'_, H> {
         self.context.age = None;
+        self.context.spares_marks = false;
         self.context.deadline_ns = None;
         self.context.shared.slots.get(self.context.slot).set_open_ended(true);
         let begun = self.context.begin();

@@ -221,11 +221,6 @@ impl TableOptions {
         self
     }
 
-    /// The concurrency control that has been chosen.
-    pub fn chosen_protocol(&self) -> Protocol {
-        self.protocol
-    }
-
     /// Which index its keys are in.
     pub fn index(mut self, index: IndexKind) -> Self {
         self.index = index;

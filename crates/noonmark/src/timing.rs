@@ -13,6 +13,9 @@
 //! 4. *Decide and settle*: others may have pushed this one until now. Where they pushed it up, it commits later than it
 //!    said, and those it pushed are before that all the more. Where they pushed it down below its time, it aborts.
 //!
+//! Where there is a read frontier, it comes after that, too ([`crate::range::Ranges`]): the first step is the place for it, as all that
+//! will be replaced is locked.
+//!
 //! An index node that this transaction relies on ([`crate::index::NodeStamp`]) bounds the time as well: one in which keys have come or
 //! gone since it was seen holds until the read time it had then. Nodes push nobody; they are validated at the time
 //! that is settled.
@@ -23,6 +26,7 @@
 use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, ReadEntry};
 use crate::lines;
+use crate::planted::Bug;
 use crate::protocol::{Conflict, Order, Rules, with_protocol};
 use crate::write_set::Effect;
 use noonmark_core::sync::Ordering;
@@ -92,6 +96,7 @@ impl<H: Host> Context<H> {
         self.touch_range(Access::Read);
         let mut time = bound.max(range.lower().time);
         if !self.writes.is_empty() {
+            time = time.max(self.after_frontier());
             let latest = self.latest_time();
             if time > latest {
                 return Err(self.no_time(RULE));
@@ -110,6 +115,17 @@ impl<H: Host> Context<H> {
             }
         }
         Ok(time)
+    }
+
+    /// The earliest time after the read frontier, for one who has locked all that he will replace: whoever has read it, and left no mark, has
+    /// loaded the frontier before he looked, or raised it and then looked once more.
+    fn after_frontier(&self) -> Timestamp {
+        let ranges = &self.shared.ranges;
+        if !ranges.has_frontier() || self.shared.planted.is(Bug::FrontierSeenEarly) {
+            return Timestamp::ZERO;
+        }
+        self.shared.host.touch(|| lines::FRONTIER, Access::Read);
+        ranges.frontier().map_or(Timestamp::ZERO, Timestamp::next)
     }
 
     /// The same of a transaction that will write nothing, whatever it has sealed or not.

@@ -375,7 +375,7 @@ fn a_writer_that_cannot_come_after_a_reader_aborts() {
     write_often(&mut s3, &rows, 3, 200);
     assert_eq!((reader.get(&rows, 3).unwrap(), reader.get(&rows, 1).unwrap()), (Some(7), Some(0)));
     let refused = writer.write(&rows, 1, 1).unwrap_err();
-    assert_eq!((refused.kind(), refused.rule()), (AbortKind::Conflict, "ranges: write"));
+    assert_eq!((refused.kind(), refused.rule()), (AbortKind::Conflict, "ranges: part"));
     drop(writer);
     reader.commit().unwrap();
 }

@@ -62,13 +62,23 @@ pub fn cluster() -> Made {
 
 /// The same, with room for so many branches at each server.
 pub fn cluster_of(branches_max: usize, order: Order) -> Made {
+    cluster_on(IndexKind::Hash, branches_max, order)
+}
+
+/// The same, on another index.
+pub fn cluster_on(index: IndexKind, branches_max: usize, order: Order) -> Made {
+    cluster_by(Protocol::Sundial, index, branches_max, order)
+}
+
+/// The same, under another protocol.
+pub fn cluster_by(protocol: Protocol, index: IndexKind, branches_max: usize, order: Order) -> Made {
     let mut map = PartitionMap::new(2);
     let id = map.add(Partitioning::Hash { prefix_bytes: 8 }).unwrap();
     let server = |number: u16| {
         let host = BranchHost::new(number.into());
         let database =
             Database::builder().host(host).order(order).max_sessions(branches_max).build().unwrap();
-        let options = TableOptions::new().protocol(Protocol::Sundial).index(IndexKind::Hash);
+        let options = TableOptions::new().protocol(protocol).index(index);
         let table = database.create_table::<u64, i64>("accounts", options).unwrap();
         let leases = TableLeases { reads_min: 4, beyond_max: 8 };
         let mut server = Participant::new(ServerId::new(number), database).with_table_leases(Some(leases));

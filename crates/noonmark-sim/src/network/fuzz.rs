@@ -3,27 +3,34 @@
 //! Everything about a case is drawn from its seed, as in [`crate::fuzz`]: the protocols, how rows are spread, how many servers and clients
 //! there are, and what the network does to messages, until it heals. A case holds if every transaction ends, no lock is left
 //! then, and the checker finds a serial order of the history: in the order of each session, and in real time where the protocols promise
-//! it.
+//! it. One case in eight moves money instead, and holds if none is lost or made. Half of the cases that append to lists, or move money, do so by
+//! commit-time updates. Where every message arrives in its time, nobody may wait for as long as anybody is kept waiting: whoever did so waited in
+//! a circle.
 
 use super::store::{ClusterSpec, ClusterStore};
 use super::{Conditions, Cut};
 use crate::cores::{Limits, SimulationError};
 use crate::experiment::make_workers;
 use crate::fuzz::{Seeded, Verdict, fewer};
-use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS};
-use noonmark::{Leases, Order, Protocol};
+use noonmark::branch::{BranchHost, FROZEN_TICKS};
+use noonmark::{Leases, Order, Protocol, RANGE_ROOM_DEFAULT, Timestamp};
 use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
 use noonmark_cluster::client::Policy;
-use noonmark_cluster::partition::Partitioning;
+use noonmark_cluster::partition::{IndexReach, Partitioning};
 use noonmark_cluster::planted::Planted;
 use noonmark_cluster::table_lease::TableLeases;
+use noonmark_workloads::bank::{Bank, BankSpec, Updates};
 use noonmark_workloads::random::Random;
 use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec};
 use noonmark_workloads::store::{Failure, Granularity, IndexKind, Store};
 use noonmark_workloads::workload::{RunError, Share, Workload};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
+
+/// Many times as long as all transactions of a case together.
+const WAITS_FOR_EVER_NS: u64 = 2_000_000_000;
 
 /// One case.
 #[derive(Clone, Debug)]
@@ -32,8 +39,12 @@ pub struct ClusterCase {
     pub seed: u64,
     /// The cluster.
     pub cluster: ClusterSpec,
-    /// Which workload.
+    /// Which workload, unless it moves money.
     pub kind: Kind,
+    /// The bank, if it does.
+    pub bank: Option<BankSpec>,
+    /// How lists are appended to, or money is moved.
+    pub updates: Updates,
     /// The index of its tables.
     pub index: IndexKind,
     /// Their granularity.
@@ -48,21 +59,21 @@ pub struct ClusterCase {
     pub hot_keys: u64,
     /// Writes after which a key is retired.
     pub writes_per_key: u64,
+    /// Whether scans go by a secondary index.
+    pub by_index: bool,
 }
 
 impl ClusterCase {
-    /// The protocols that span servers.
-    pub fn protocols() -> Vec<Protocol> {
-        Protocol::ALL.iter().copied().filter(|protocol| Branch::<BranchHost>::supports(*protocol)).collect()
-    }
-
-    /// Draws a case of these protocols, which span servers.
+    /// Draws a case of these protocols.
     pub fn draw(seed: u64, protocols: &[Protocol]) -> Self {
         let mut random = Random::new(seed, 7);
         let mut pick = |below: u64| random.below(below);
         let some = protocols.len() as u64;
         let tables = if some < 2 { 1 } else { [1, 1, 1, 1, 2, 3][pick(6) as usize] };
-        let protocols: Vec<Protocol> = (0..tables).map(|_| protocols[pick(some) as usize]).collect();
+        let mut protocols: Vec<Protocol> = (0..tables).map(|_| protocols[pick(some) as usize]).collect();
+        // Those that keep versions are in no database with others.
+        let keeps_versions = protocols[0].keeps_versions();
+        protocols.retain(|protocol| protocol.keeps_versions() == keeps_versions);
         let kind = [Kind::Append, Kind::Register, Kind::Scan, Kind::Scan][pick(4) as usize];
         let index = match kind {
             Kind::Scan => IndexKind::Ordered,
@@ -113,16 +124,23 @@ impl ClusterCase {
             servers,
             protocols,
             partitioning,
+            otherwise: BTreeMap::new(),
+            index_reach: IndexReach::default(),
             leases,
             is_strict: false,
             cache: None,
             reads_prepared: false,
             frozen_ticks: FROZEN_TICKS,
+            range_room: RANGE_ROOM_DEFAULT,
+            begins_by_clock: false,
+            clock_skew_ns: 0,
+            late_max_ns: 100_000_000,
             table_leases: None,
             branches_max: 64,
             wait_max_ns: 1_000_000 + pick(20_000_000),
             resend_after_ns: 300_000 + pick(3_000_000),
             policy: Policy { attempts_max: None, backoff_max: Duration::from_micros(pick(500)) },
+            new_ages: false,
             reclaim_from: [1, 32][pick(2) as usize],
             conditions,
             planted: Planted::default(),
@@ -131,6 +149,8 @@ impl ClusterCase {
             seed,
             cluster,
             kind,
+            bank: None,
+            updates: Updates::Plain,
             index,
             granularity,
             clients,
@@ -138,10 +158,14 @@ impl ClusterCase {
             steps_max: [3, 5, 12][pick(3) as usize],
             hot_keys,
             writes_per_key: [1, 3, 20, 60][pick(4) as usize],
+            by_index: false,
         };
         // Now and then servers must forget who keeps nobody out.
         if pick(4) == 0 {
             case.cluster.branches_max = 2 + pick(3) as usize;
+        }
+        if case.nothing_is_late() {
+            case.cluster.wait_max_ns = WAITS_FOR_EVER_NS;
         }
         case.cluster.is_strict = pick(4) == 0;
         case.cluster.reads_prepared = pick(4) == 0;
@@ -155,7 +179,40 @@ impl ClusterCase {
                 Some(TableLeases { reads_min: 1 + pick(4) as u32, beyond_max: 1 << pick(6) });
         }
         case.cluster.frozen_ticks = [0, 3, FROZEN_TICKS, u64::MAX][pick(4) as usize];
+        case.cluster.clock_skew_ns = [0, 10_000, 300_000, 5_000_000][pick(4) as usize];
+        case.cluster.late_max_ns = [100_000, 2_000_000, 100_000_000][pick(3) as usize];
+        case.by_index = pick(3) == 0 && case.kind == Kind::Scan;
+        case.cluster.index_reach = [IndexReach::AsRows, IndexReach::Everywhere][pick(2) as usize];
+        // From numbers of its own, so that all else is drawn as it was without it.
+        let mut random = Random::new(seed, 8);
+        if random.below(8) == 0 {
+            let touched = 2 + random.below(3) as usize;
+            let accounts = 2 * touched as u64 + random.below(6);
+            let (theta, overdraft) = (random.below(2) as f64 * 0.9, random.below(2) == 0);
+            let spec = BankSpec { accounts, touched, theta, overdraft, ..BankSpec::classic() };
+            case.bank = Some(BankSpec { multi_get: random.below(2) == 0, ..spec });
+            // As many as recorded transactions have: where all messages take the same time, two that do not wait may meet for ever.
+            case.cluster.policy.attempts_max = Some(20);
+        }
+        let mut random = Random::new(seed, 9);
+        case.cluster.range_room = [0, 1, RANGE_ROOM_DEFAULT, 1 << 16][random.below(4) as usize];
+        case.cluster.begins_by_clock = random.below(4) == 0;
+        let updates = [Updates::Plain, Updates::CommitTime][random.below(2) as usize];
+        match &mut case.bank {
+            Some(bank) if updates == Updates::CommitTime => {
+                (bank.updates, bank.overdraft, bank.multi_get) = (updates, true, false);
+                case.updates = updates;
+            }
+            None if case.kind == Kind::Append => case.updates = updates,
+            _ => {}
+        }
         case
+    }
+
+    /// Whether every message arrives, and in its time.
+    fn nothing_is_late(&self) -> bool {
+        let Conditions { loss, held_up, cuts, .. } = &self.cluster.conditions;
+        *loss == 0.0 && *held_up == 0.0 && cuts.is_empty()
     }
 
     /// Runs it.
@@ -175,46 +232,62 @@ impl ClusterCase {
         build: impl Fn(noonmark::Builder<BranchHost>) -> noonmark::Builder<BranchHost>,
     ) -> Result<Verdict, RunError> {
         let store = ClusterStore::built(self.cluster.clone(), self.seed, build)?;
+        if let Some(bank) = &self.bank {
+            let bank: Bank<_, u64> = Bank::new(&store, bank.clone(), self.index, self.granularity)?;
+            return self.run_workload(&store, &bank);
+        }
         let strict = self.cluster.order() == Order::Momentary;
         let spec = RecordedSpec {
             tables: self.cluster.protocols.len(),
             hot_keys: self.hot_keys,
             writes_per_key: self.writes_per_key,
+            by_index: self.by_index,
+            updates: self.updates,
             steps_max: self.steps_max,
             yield_share: 0.0,
             strict,
             ..RecordedSpec::new(self.kind)
         };
-        let workload = Recorded::new(&store, spec, self.index, self.granularity)?;
+        self.run_workload(&store, &Recorded::new(&store, spec, self.index, self.granularity)?)
+    }
+
+    fn run_workload<W: Workload<ClusterStore>>(
+        &self,
+        store: &ClusterStore,
+        workload: &W,
+    ) -> Result<Verdict, RunError> {
         let mut loader = store.session()?;
         workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
-        let workers = make_workers(&workload, self.clients, self.seed, self.transactions)?;
+        let workers = make_workers(workload, self.clients, self.seed, self.transactions)?;
         let limits = Limits { until_ps: 10_000_000_000_000, steps: u64::MAX };
-        let ended = RefCell::new((Vec::new(), 0, None));
+        let ended =
+            RefCell::new(Ended { workers: Vec::new(), committed: 0, error: None, latest: Timestamp::ZERO });
         let report = store.run(
             limits,
             workers.into_iter().map(|mut worker| {
-                let (store, workload, ended) = (&store, &workload, &ended);
+                let ended = &ended;
                 move || {
                     let mut session = match store.session() {
                         Ok(session) => session,
-                        Err(error) => return ended.borrow_mut().2 = Some(error.to_string()),
+                        Err(error) => return ended.borrow_mut().error = Some(error.to_string()),
                     };
                     for _ in 0..self.transactions {
                         if store.cores().is_over() {
                             break;
                         }
                         match workload.execute(&mut session, &mut worker) {
-                            Ok(()) => ended.borrow_mut().1 += 1,
+                            Ok(()) => ended.borrow_mut().committed += 1,
                             Err(Failure::Rollback) => {}
                             Err(Failure::Abort(abort)) if abort.is_retryable() => {}
                             Err(Failure::Abort(abort)) => {
-                                ended.borrow_mut().2.get_or_insert(abort.to_string());
+                                ended.borrow_mut().error.get_or_insert(abort.to_string());
                             }
                         }
                     }
                     session.settle();
-                    ended.borrow_mut().0.push(worker);
+                    let mut ended = ended.borrow_mut();
+                    ended.latest = ended.latest.max(session.client().floor());
+                    ended.workers.push(worker);
                 }
             }),
         );
@@ -227,13 +300,21 @@ impl ClusterCase {
             }
             Err(error) => return Err(RunError::Setting(error.to_string())),
         };
-        let (mut workers, committed, error) = ended.into_inner();
+        let Ended { mut workers, committed, error, latest } = ended.into_inner();
+        if let Some(limit) = report.limit {
+            let refused = store.conflicts().rules;
+            return Ok(Verdict::Broken(format!(
+                "the run came to its limit ({limit:?}): nobody gets anywhere; refused by {refused:?}"
+            )));
+        }
         if let Some(error) = error {
             return Ok(Verdict::Broken(format!("a transaction failed for good: {error}")));
         }
-        if let Some(limit) = report.limit {
+        if self.nothing_is_late()
+            && let Some(count) = store.conflicts().rules.get("cluster: wait")
+        {
             return Ok(Verdict::Broken(format!(
-                "the run came to its limit ({limit:?}): nobody gets anywhere"
+                "{count} waited in a circle, as nothing was late on its way"
             )));
         }
         let holding: usize = (0..store.network().servers())
@@ -244,12 +325,24 @@ impl ClusterCase {
                 "all clients have ended, and {holding} of their transactions hold locks"
             )));
         }
+        // Each session has an order of its own: who wants to see what all others have left must be told how late it is.
+        loader.client().raise_floor(latest);
         let conditions = workload.check(&mut loader, &mut workers)?;
         Ok(match conditions.into_iter().find(|condition| !condition.holds) {
             Some(condition) => Verdict::Broken(condition.words),
             None => Verdict::Holds { committed, steps: report.steps },
         })
     }
+}
+
+/// What clients leave behind.
+struct Ended<W> {
+    workers: Vec<W>,
+    committed: u64,
+    /// Why a transaction failed for good.
+    error: Option<String>,
+    /// The latest commit time.
+    latest: Timestamp,
 }
 
 impl Seeded for ClusterCase {
@@ -267,6 +360,24 @@ impl Seeded for ClusterCase {
             fewer(self.transactions).map(|transactions| ClusterCase { transactions, ..self.clone() });
         clients.chain(transactions).collect()
     }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        let ClusterSpec { servers, cache, conditions, .. } = &self.cluster;
+        let mut kinds = vec![if self.bank.is_some() { "bank" } else { self.kind.name() }];
+        kinds.extend(cache.map(|cache| match cache.reuse {
+            ReusePolicy::Always => "copies always reused",
+            ReusePolicy::Never => "copies always asked for",
+            ReusePolicy::Voted(_) => "copies reused by votes",
+        }));
+        let is = |kind: &'static str, is: bool| is.then_some(kind);
+        kinds.extend(is("commit-time updates", self.updates == Updates::CommitTime));
+        kinds.extend(is("messages lost", conditions.loss > 0.0));
+        kinds.extend(is("doubled", conditions.doubled > 0.0));
+        kinds.extend(is("held up", conditions.held_up > 0.0));
+        kinds.extend(is("cut in two", *servers > 1 && !conditions.cuts.is_empty()));
+        kinds.extend(is("strict", self.cluster.order() == Order::Momentary));
+        kinds
+    }
 }
 
 impl fmt::Display for ClusterCase {
@@ -274,9 +385,11 @@ impl fmt::Display for ClusterCase {
         let protocols: Vec<&str> = self.cluster.protocols.iter().map(|protocol| protocol.name()).collect();
         write!(
             f,
-            "seed {}: {}, {} servers, {} clients of {} transactions, under {} ({:?}, {:?}{}{}{})",
+            "seed {}: {}{}{}, {} servers, {} clients of {} transactions, under {} ({:?}, {:?}{}{}{})",
             self.seed,
-            self.kind.name(),
+            if self.bank.is_some() { "bank" } else { self.kind.name() },
+            if self.by_index && self.bank.is_none() { " by a secondary index" } else { "" },
+            if self.updates == Updates::CommitTime { " by commit-time updates" } else { "" },
             self.cluster.servers,
             self.clients,
             self.transactions,

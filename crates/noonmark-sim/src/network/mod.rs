@@ -7,16 +7,25 @@
 //!
 //! Outside a run a letter is answered at once: tables are filled, and looked at, in no time.
 //!
-//! What it does not do: it looks into no letter, but for its size.
+//! Or servers are *workers that share nothing*, as in one process: their clients are elsewhere, at home with none of them, behind one thread that hands
+//! each message on ([`Conditions::server_ns`]). Then what clients ask of the worker that they are named after is a letter, too.
+//!
+//! What it does not do: it looks into no letter, but for its size, and for how much there is to do.
 
+pub mod disttictoc;
 pub mod fuzz;
+mod ledger;
 pub mod store;
+pub mod tpcc;
 pub mod ycsb;
 
+pub use ledger::PhaseBytes;
+
 use crate::VirtualCores;
+use ledger::Ledger;
 use noonmark_cluster::client::{Link, Received};
 use noonmark_cluster::coordinator::Outgoing;
-use noonmark_cluster::message::{Answer, Ask, ClientId, Request, Step, WireSize};
+use noonmark_cluster::message::{Answer, Ask, AttemptId, ClientId, Operation, Request, Step, WireSize};
 use noonmark_cluster::participant::Participant;
 use noonmark_cluster::partition::ServerId;
 use noonmark_core::Host;
@@ -48,11 +57,19 @@ pub struct Conditions {
     pub between_ns: Vec<Vec<u64>>,
     /// How long one is on its way within a server.
     pub local_ns: u64,
-    /// How long a server's input thread takes for each message that it gets from another, and its output thread for each that it
-    /// sends.
+    /// How long an input thread of a server takes for each message that comes from another one.
     pub handling_ns: u64,
-    /// How long an operation takes, and what is seen to of it at the commit: at whichever thread carries it out.
+    /// How long an output thread takes for each message to another one.
+    pub sending_ns: u64,
+    /// How many input threads a server has, and how many output threads.
+    pub io_threads: usize,
+    /// How long an operation takes, and what is seen to of a transaction at each round of its commit: at whichever thread carries it out.
     pub access_ns: u64,
+    /// How long each row takes at each round of a commit, where that is told apart: instead of what all of them take together.
+    pub row_ns: Option<u64>,
+    /// Servers are workers that share nothing, whose clients are elsewhere; the one thread between them takes so long for each message. If it takes no
+    /// time, there is none. If this is none, clients run at servers.
+    pub server_ns: Option<u64>,
     /// Bytes that one server can send in a microsecond.
     pub bytes_per_us: u64,
     /// The share of messages that are lost.
@@ -76,7 +93,11 @@ impl Conditions {
             between_ns: Vec::new(),
             local_ns: 500,
             handling_ns: 1_000,
+            sending_ns: 1_000,
+            io_threads: 1,
             access_ns: 0,
+            row_ns: None,
+            server_ns: None,
             bytes_per_us: 1_250,
             loss: 0.0,
             doubled: 0.0,
@@ -88,12 +109,38 @@ impl Conditions {
 }
 
 impl Conditions {
-    /// How long it takes to carry out a request.
-    fn work_ns(&self, request: &Request) -> u64 {
+    /// How long it takes to carry out a request of a transaction that has so many rows here.
+    fn work_ns(&self, request: &Request, rows: u64) -> u64 {
         match &request.ask {
             Ask::Work(operations, Step::Execute) => operations.len() as u64 * self.access_ns,
-            Ask::Work(..) | Ask::End(_) => self.access_ns,
+            Ask::Work(..) | Ask::End(_) => self.row_ns.map_or(self.access_ns, |row_ns| row_ns * rows),
         }
+    }
+
+    /// Whether what passes between these is a message from one server to another; where workers share nothing, whatever passes is one.
+    fn is_remote(&self, from: ServerId, to: ServerId) -> bool {
+        from != to || self.server_ns.is_some()
+    }
+}
+
+/// How many rows each client's transaction has at one server.
+#[derive(Default)]
+struct Rows(BTreeMap<ClientId, (u64, u64)>);
+
+impl Rows {
+    /// With those of this request.
+    fn with(&mut self, request: &Request) -> u64 {
+        let AttemptId { client, sequence } = request.attempt;
+        let (of, rows) = self.0.entry(client).or_default();
+        if *of != sequence {
+            (*of, *rows) = (sequence, 0);
+        }
+        if let Ask::Work(operations, _) = &request.ask {
+            // (A row is read before it is written.)
+            let is_row = |operation: &&Operation| !matches!(operation, Operation::Write { .. });
+            *rows += operations.iter().filter(is_row).count() as u64;
+        }
+        *rows
     }
 }
 
@@ -139,12 +186,13 @@ impl<T> Ord for Letter<T> {
 /// Where somebody's letters arrive.
 struct Inbox<T> {
     letters: BinaryHeap<Reverse<Letter<T>>>,
-    waker: Option<Waker>,
+    /// Who waits for letters, by their number.
+    wakers: BTreeMap<usize, Waker>,
 }
 
 impl<T> Default for Inbox<T> {
     fn default() -> Self {
-        Inbox { letters: BinaryHeap::new(), waker: None }
+        Inbox { letters: BinaryHeap::new(), wakers: BTreeMap::new() }
     }
 }
 
@@ -159,6 +207,12 @@ impl<T> Inbox<T> {
         }
         self.letters.pop().map(|letter| letter.0.body)
     }
+
+    /// Puts a letter in, and says whom to wake.
+    fn put(&mut self, letter: Letter<T>) -> BTreeMap<usize, Waker> {
+        self.letters.push(Reverse(letter));
+        std::mem::take(&mut self.wakers)
+    }
 }
 
 struct State {
@@ -166,10 +220,13 @@ struct State {
     conditions: Conditions,
     to_servers: Vec<Inbox<Request>>,
     to_clients: BTreeMap<ClientId, Inbox<Answer>>,
-    /// When each server has sent what it is sending.
-    sending_until_ns: Vec<u64>,
+    /// When each output thread of each server has sent what it is sending.
+    sending_until_ns: Vec<Vec<u64>>,
+    /// When the thread before workers that share nothing has handed on what it has.
+    handing_until_ns: u64,
     posted: u64,
     traffic: Traffic,
+    ledger: Ledger,
     /// Clients that have not ended.
     clients_left: usize,
     /// A run is under way.
@@ -191,15 +248,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Network {
     /// A network of these servers, in the order of their numbers, whose workers run on these cores.
     pub fn new(cores: VirtualCores, servers: Vec<Participant>, conditions: Conditions, seed: u64) -> Self {
-        let count = servers.len();
+        let (count, io_threads) = (servers.len(), conditions.io_threads.max(1));
         let state = State {
             random: Random::new(seed, u64::MAX - 1),
             conditions,
             to_servers: (0..count).map(|_| Inbox::default()).collect(),
             to_clients: BTreeMap::new(),
-            sending_until_ns: vec![0; count],
+            sending_until_ns: vec![vec![0; io_threads]; count],
+            handing_until_ns: 0,
             posted: 0,
             traffic: Traffic::default(),
+            ledger: Ledger::default(),
             clients_left: 0,
             runs: false,
         };
@@ -225,6 +284,11 @@ impl Network {
         lock(&self.state).traffic
     }
 
+    /// The bytes between servers of all attempts that have ended, by what they were sent for.
+    pub fn phase_bytes(&self) -> PhaseBytes {
+        lock(&self.state).ledger.ended()
+    }
+
     /// A run of so many clients begins.
     pub(crate) fn begin(&self, clients: usize) {
         let mut state = lock(&self.state);
@@ -240,13 +304,15 @@ impl Network {
     pub(crate) fn client_ends(&self) {
         let mut state = lock(&self.state);
         state.clients_left = state.clients_left.saturating_sub(1);
-        let wakers: Vec<Waker> = state.to_servers.iter_mut().filter_map(|inbox| inbox.waker.take()).collect();
+        let wakers = state.to_servers.iter_mut().map(|inbox| std::mem::take(&mut inbox.wakers));
+        let wakers: Vec<_> = wakers.collect();
         drop(state);
-        wakers.iter().for_each(Waker::wake_by_ref);
+        wakers.iter().flat_map(BTreeMap::values).for_each(Waker::wake_by_ref);
     }
 
-    /// What a server's worker does, until no client is left.
-    pub(crate) fn serve(&self, server: usize) {
+    /// What a server's input thread of this number does, until no client is left.
+    pub(crate) fn serve(&self, server: usize, thread: usize) {
+        let mut rows = Rows::default();
         loop {
             if self.cores.is_over() || lock(&self.state).clients_left == 0 {
                 return;
@@ -258,7 +324,7 @@ impl Network {
                 Some(request) => {
                     let cost_ns = {
                         let conditions = &lock(&self.state).conditions;
-                        conditions.handling_ns + conditions.work_ns(&request)
+                        conditions.handling_ns + conditions.work_ns(&request, rows.with(&request))
                     };
                     self.cores.sleep_ns(cost_ns);
                     let mut participant = lock(&self.servers[server]);
@@ -281,7 +347,7 @@ impl Network {
                             {
                                 return Poll::Ready(());
                             }
-                            state.to_servers[server].waker = Some(waker.clone());
+                            state.to_servers[server].wakers.insert(thread, waker.clone());
                             Poll::Pending
                         });
                     }
@@ -294,40 +360,42 @@ impl Network {
     }
 
     fn post_answer(&self, answer: Answer) {
-        let (from, to) = (answer.from, answer.attempt.client);
-        let times = self.journeys(from, to.server, answer.wire_bytes());
+        let (from, to, bytes) = (answer.from, answer.attempt.client, answer.wire_bytes());
+        let times = self.journeys(from, to.server, bytes);
         let mut state = lock(&self.state);
-        let mut waker = None;
+        if state.conditions.is_remote(from, to.server) {
+            state.ledger.answer(&answer, bytes);
+        }
+        let mut wakers = BTreeMap::new();
         for at_ns in times {
             state.posted += 1;
             let letter = Letter { at_ns, number: state.posted, body: answer.clone() };
-            let inbox = state.to_clients.entry(to).or_default();
-            inbox.letters.push(Reverse(letter));
-            waker = inbox.waker.take().or(waker);
+            wakers.append(&mut state.to_clients.entry(to).or_default().put(letter));
         }
         drop(state);
-        waker.iter().for_each(Waker::wake_by_ref);
+        wakers.values().for_each(Waker::wake_by_ref);
     }
 
     fn post_request(&self, from: ServerId, Outgoing { to, request }: Outgoing) {
         if !lock(&self.state).runs {
             return self.answer_at_once(to, request);
         }
-        if from == to {
+        if !lock(&self.state).conditions.is_remote(from, to) {
             return self.work_at_home(to, request);
         }
-        let times = self.journeys(from, to, request.wire_bytes());
+        let bytes = request.wire_bytes();
+        let times = self.journeys(from, to, bytes);
         let mut state = lock(&self.state);
-        let mut waker = None;
+        state.ledger.request(&request, bytes);
+        let mut wakers = BTreeMap::new();
         for at_ns in times {
             state.posted += 1;
             let letter = Letter { at_ns, number: state.posted, body: request.clone() };
             let Some(inbox) = state.to_servers.get_mut(to.index()) else { continue };
-            inbox.letters.push(Reverse(letter));
-            waker = inbox.waker.take().or(waker);
+            wakers.append(&mut inbox.put(letter));
         }
         drop(state);
-        waker.iter().for_each(Waker::wake_by_ref);
+        wakers.values().for_each(Waker::wake_by_ref);
     }
 
     /// A client works on the rows of its own server by itself.
@@ -335,7 +403,7 @@ impl Network {
         let cost_ns = {
             let mut state = lock(&self.state);
             state.traffic.messages += 1;
-            state.conditions.work_ns(&request)
+            state.conditions.work_ns(&request, 0)
         };
         self.cores.sleep_ns(cost_ns);
         let mut answers = Vec::new();
@@ -344,8 +412,8 @@ impl Network {
             self.post_answer(answer);
         }
         // What is held back now may have a time at which the server wants to look.
-        let waker = lock(&self.state).to_servers[server.index()].waker.take();
-        waker.iter().for_each(Waker::wake_by_ref);
+        let wakers = std::mem::take(&mut lock(&self.state).to_servers[server.index()].wakers);
+        wakers.values().for_each(Waker::wake_by_ref);
     }
 
     fn answer_at_once(&self, to: ServerId, request: Request) {
@@ -364,9 +432,9 @@ impl Network {
     fn journeys(&self, from: ServerId, to: ServerId, bytes: usize) -> Vec<u64> {
         let now_ns = self.cores.now_ns();
         let mut state = lock(&self.state);
-        let State { random, conditions, traffic, sending_until_ns, .. } = &mut *state;
+        let State { random, conditions, traffic, sending_until_ns, handing_until_ns, .. } = &mut *state;
         traffic.messages += 1;
-        if from == to {
+        if !conditions.is_remote(from, to) {
             return vec![now_ns + conditions.local_ns];
         }
         traffic.remote_messages += 1;
@@ -380,10 +448,14 @@ impl Network {
             return Vec::new();
         }
         // One after another.
-        let sending = &mut sending_until_ns[from.index()];
-        *sending = (*sending).max(now_ns)
-            + conditions.handling_ns
-            + bytes as u64 * 1_000 / conditions.bytes_per_us.max(1);
+        let mut at_once_ns = now_ns;
+        let output = sending_until_ns[from.index()].iter_mut().min();
+        let (sending, takes_ns) = match (conditions.server_ns, output) {
+            (None, Some(output)) => (output, conditions.sending_ns),
+            (None | Some(0), _) => (&mut at_once_ns, 0),
+            (Some(server_ns), _) => (handing_until_ns, server_ns),
+        };
+        *sending = (*sending).max(now_ns) + takes_ns + bytes as u64 * 1_000 / conditions.bytes_per_us.max(1);
         let to_all = conditions.between_ns.get(from.index());
         let between_ns = to_all.and_then(|to_all| to_all.get(to.index())).copied().unwrap_or(0);
         let copies = 1 + u64::from(!heals && random.happens(conditions.doubled));
@@ -453,7 +525,7 @@ impl Link for VirtualLink {
                 if inbox.first_at_ns() != first_ns {
                     return Poll::Ready(());
                 }
-                inbox.waker = Some(waker.clone());
+                inbox.wakers.insert(0, waker.clone());
                 Poll::Pending
             });
         }
@@ -465,5 +537,9 @@ impl Link for VirtualLink {
 
     fn random(&mut self) -> u64 {
         self.random.bits()
+    }
+
+    fn ended(&mut self, attempt: AttemptId, committed: bool) {
+        lock(&self.network.state).ledger.end(attempt, committed);
     }
 }

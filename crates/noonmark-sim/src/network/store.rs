@@ -3,18 +3,27 @@
 //! Operations of the seam are blocking calls; those of a cluster's client are futures. Here a worker that waits for a letter is
 //! suspended as a whole, so that each future is ready when it is first polled.
 //!
-//! What it does not do: secondary indexes, and commit-time updates: those are ordinary updates here.
+//! Secondary indexes are kept by the servers, each for its own rows; their ranges are asked of as many servers as [`ClusterSpec::index_reach`]
+//! says.
+//!
+//! What it does not do: commit-time updates by closures. Those are ordinary updates here, as closures do not go over a wire.
 
 use super::{Conditions, Network, VirtualLink};
 use crate::VirtualCores;
 use crate::cores::{Limits, Report, SimulationError};
-use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, UntypedTable};
-use noonmark::{Database, Leases, Number, Order, Protocol, TableOptions};
+use noonmark::branch::{BranchHost, FROZEN_TICKS, UntypedTable};
+use noonmark::{
+    Column, Database, Field, Leases, Number, Order, Protocol, RANGE_ROOM_DEFAULT, SchemaError,
+    SecondaryIndex, TableOptions,
+};
+use noonmark_cluster::begin_clock::BeginClock;
 use noonmark_cluster::cache::{Cache, CacheCounts, CacheOptions};
-use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table as ClusterTable, Transaction};
+use noonmark_cluster::client::{
+    Client, ClusterAbort, Index as ClusterIndex, Policy, Table as ClusterTable, Transaction,
+};
 use noonmark_cluster::message::ClientId;
 use noonmark_cluster::participant::Participant;
-use noonmark_cluster::partition::{PartitionMap, Partitioning, ServerId};
+use noonmark_cluster::partition::{IndexReach, PartitionMap, Partitioning, ServerId, TableId};
 use noonmark_cluster::planted::Planted;
 use noonmark_cluster::table_lease::TableLeases;
 use noonmark_workloads::store::{
@@ -36,6 +45,10 @@ pub struct ClusterSpec {
     pub protocols: Vec<Protocol>,
     /// How their rows are spread.
     pub partitioning: Partitioning,
+    /// How those of some tables are spread otherwise, by the table's name.
+    pub otherwise: BTreeMap<String, Partitioning>,
+    /// Where the entries of secondary indexes are looked for.
+    pub index_reach: IndexReach,
     /// What they do besides under `sundial`.
     pub leases: Leases,
     /// Whether transactions are in the order of real time, though their protocols could do with logical time.
@@ -46,6 +59,15 @@ pub struct ClusterSpec {
     pub reads_prepared: bool,
     /// Where transactions have ranges of commit times, how many ticks of them are frozen when they are prepared.
     pub frozen_ticks: u64,
+    /// There, how many ticks of room are left to one that must come before another.
+    pub range_room: u64,
+    /// Whether transactions begin at the time of their server's clock, and no earlier, where they need not.
+    pub begins_by_clock: bool,
+    /// Where transactions go by clocks: how far the clocks of the servers are apart. The first is the last, and the others are ahead of it
+    /// evenly.
+    pub clock_skew_ns: u64,
+    /// Where they take place when they begin, by how much one may be late.
+    pub late_max_ns: u64,
     /// How whole tables have leases, if they do.
     pub table_leases: Option<TableLeases>,
     /// How many branches a server has room for.
@@ -56,6 +78,8 @@ pub struct ClusterSpec {
     pub resend_after_ns: u64,
     /// How transactions are tried.
     pub policy: Policy,
+    /// Whether each attempt has an age of its own.
+    pub new_ages: bool,
     /// From how many deleted rows on servers try to reclaim them.
     pub reclaim_from: usize,
     /// What the network does to messages.
@@ -72,16 +96,23 @@ impl ClusterSpec {
             servers,
             protocols: vec![protocol],
             partitioning: Partitioning::Hash { prefix_bytes: 8 },
+            otherwise: BTreeMap::new(),
+            index_reach: IndexReach::default(),
             leases: Leases::default(),
             is_strict: false,
             cache: None,
             reads_prepared: false,
             frozen_ticks: FROZEN_TICKS,
+            range_room: RANGE_ROOM_DEFAULT,
+            begins_by_clock: false,
+            clock_skew_ns: 0,
+            late_max_ns: 100_000_000,
             table_leases: None,
             branches_max: 256,
             wait_max_ns: noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS,
             resend_after_ns: noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS,
             policy: Policy::default(),
+            new_ages: false,
             reclaim_from: 32,
             conditions: Conditions::quiet(),
             planted: Planted::default(),
@@ -90,10 +121,19 @@ impl ClusterSpec {
 
     /// The order that all its databases are in.
     pub fn order(&self) -> Order {
-        match !self.is_strict && self.protocols.iter().all(|protocol| protocol.keeps_read_times()) {
-            true => Order::Logical,
-            false => Order::Momentary,
+        match () {
+            () if self.protocols.iter().all(|protocol| protocol.keeps_versions()) => Order::Beginning,
+            () if !self.is_strict && self.protocols.iter().all(|protocol| protocol.keeps_read_times()) => {
+                Order::Logical
+            }
+            () => Order::Momentary,
         }
+    }
+
+    /// The clock of a server.
+    fn clock(&self, server: u16) -> BeginClock {
+        let ahead_ns = self.clock_skew_ns * u64::from(server) / u64::from(self.servers.max(2) - 1);
+        BeginClock::new(ServerId::new(server), self.servers, ahead_ns)
     }
 }
 
@@ -103,10 +143,20 @@ struct Shared {
     spec: ClusterSpec,
     /// Of each server, if they have any.
     caches: Vec<Arc<Cache>>,
+    /// Of each server, where transactions go by clocks.
+    clocks: Vec<Arc<BeginClock>>,
     /// How often clients' own rules have refused something.
     refusals: Mutex<BTreeMap<String, u64>>,
-    /// The tables, and how many clients there have been.
-    made: Mutex<(PartitionMap, usize)>,
+    made: Mutex<Made>,
+}
+
+/// What has been made of a cluster so far.
+struct Made {
+    map: PartitionMap,
+    /// The name of each table; of the entries of an index, that.
+    names: Vec<String>,
+    /// How many clients there have been at each server.
+    clients: Vec<u16>,
 }
 
 /// A cluster. Cloning it makes another handle.
@@ -117,7 +167,7 @@ impl ClusterStore {
     /// A cluster without tables.
     ///
     /// # Errors
-    /// [`StoreError`] if a protocol cannot be spread over servers, or a server cannot be made.
+    /// [`StoreError`] if a server cannot be made.
     pub fn new(spec: ClusterSpec, seed: u64) -> Result<Self, StoreError> {
         Self::built(spec, seed, |builder| builder)
     }
@@ -132,30 +182,40 @@ impl ClusterStore {
         build: impl Fn(noonmark::Builder<BranchHost>) -> noonmark::Builder<BranchHost>,
     ) -> Result<Self, StoreError> {
         let session = |reason: String| StoreError::Session { reason };
-        if let Some(protocol) =
-            spec.protocols.iter().find(|protocol| !Branch::<BranchHost>::supports(**protocol))
-        {
-            return Err(session(format!("{protocol} does not span servers yet")));
-        }
         let cores = VirtualCores::scheduled(crate::pricing::Schedule::Messages, seed);
         let servers = (0..spec.servers).map(|number| {
             let builder = Database::builder()
                 .host(BranchHost::new(seed ^ u64::from(number) << 32))
                 .max_sessions(spec.branches_max)
                 .reclaim_from(spec.reclaim_from)
+                .range_room(spec.range_room)
                 .order(spec.order());
             let database = build(builder).build().map_err(|error| session(error.to_string()))?;
             let participant = Participant::new(ServerId::new(number), database);
             let participant = participant.with_wait_max(spec.wait_max_ns).planted(spec.planted);
             let participant = participant.with_table_leases(spec.table_leases);
+            let participant = participant.with_late_ticks(spec.clock(number).distance(spec.late_max_ns));
             Ok(participant.with_prepared_read(spec.reads_prepared).with_frozen_ticks(spec.frozen_ticks))
         });
         let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;
         let network = Network::new(cores.clone(), servers, spec.conditions.clone(), seed);
-        let made = Mutex::new((PartitionMap::new(spec.servers), 0));
+        let clients = vec![0; usize::from(spec.servers)];
+        let made = Mutex::new(Made { map: PartitionMap::new(spec.servers), names: Vec::new(), clients });
         let cache = |_| Some(Arc::new(Cache::new(spec.cache?).planted(spec.planted)));
         let caches = (0..spec.servers).filter_map(cache).collect();
-        Ok(ClusterStore(Arc::new(Shared { network, cores, spec, caches, refusals: Mutex::default(), made })))
+        let clocks = match spec.begins_by_clock || spec.order() == Order::Beginning {
+            true => (0..spec.servers).map(|server| Arc::new(spec.clock(server))).collect(),
+            false => Vec::new(),
+        };
+        Ok(ClusterStore(Arc::new(Shared {
+            network,
+            cores,
+            spec,
+            caches,
+            clocks,
+            refusals: Mutex::default(),
+            made,
+        })))
     }
 
     /// Its network.
@@ -184,20 +244,27 @@ impl ClusterStore {
     ) -> Result<Report, SimulationError> {
         enum Body<'a, F> {
             Client(&'a Network, F),
-            Server(&'a Network, usize),
+            /// An input thread of a server.
+            Server(&'a Network, usize, usize),
         }
         let network = &self.0.network;
         let mut bodies: Vec<Body<'_, F>> =
             clients.into_iter().map(|body| Body::Client(network, body)).collect();
+        // What was done before took no time.
+        if let Some(loaded) = self.0.clocks.iter().map(|clock| clock.latest()).max() {
+            self.0.clocks.iter().for_each(|clock| clock.count_from(loaded));
+        }
         network.begin(bodies.len());
-        bodies.extend((0..network.servers()).map(|server| Body::Server(network, server)));
+        for thread in 0..self.0.spec.conditions.io_threads.max(1) {
+            bodies.extend((0..network.servers()).map(|server| Body::Server(network, server, thread)));
+        }
         let run = bodies.into_iter().map(|body| {
             move || match body {
                 Body::Client(network, body) => {
                     body();
                     network.client_ends();
                 }
-                Body::Server(network, server) => network.serve(server),
+                Body::Server(network, server, thread) => network.serve(server, thread),
             }
         });
         let report = self.0.cores.run(limits, run);
@@ -314,41 +381,88 @@ impl<K> Found<K> for Named<'_, K> {
     }
 }
 
-/// There are none.
-pub struct NoIndex<X, K>(std::convert::Infallible, std::marker::PhantomData<fn() -> (X, K)>);
-
-impl<X, K> Clone for NoIndex<X, K> {
-    fn clone(&self) -> Self {
-        match self.0 {}
-    }
-}
-
-impl<X: StoreKey, K: StoreKey> Index<ClusterStore> for NoIndex<X, K> {
+impl<X: StoreKey, K: StoreKey> Index<ClusterStore> for ClusterIndex<X, K> {
     type Secondary = X;
     type Primary = K;
 
     fn range(
         &self,
-        _: &mut Transaction<'_, VirtualLink>,
-        _: impl RangeBounds<X>,
-        _: Scan,
-        _: impl FnMut(X, K) -> ControlFlow<()>,
+        tx: &mut Transaction<'_, VirtualLink>,
+        bounds: impl RangeBounds<X>,
+        scan: Scan,
+        mut each: impl FnMut(X, K) -> ControlFlow<()>,
     ) -> Result<(), ClusterAbort> {
-        match self.0 {}
+        let limit = scan.limit.unwrap_or(usize::MAX);
+        for (secondary, primary) in now(tx.range_by(self, bounds, scan.reverse, limit))?? {
+            if each(secondary, primary).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
-fn no_index(name: &str) -> StoreError {
-    StoreError::Table {
-        name: name.into(),
-        reason: "tables of a cluster have no secondary indexes yet".into(),
+impl ClusterStore {
+    /// Makes a secondary index of the table of this number: `make` does at each server, of the database and the table's name there.
+    fn make_index<X: StoreKey, K: StoreKey>(
+        &self,
+        table: TableId,
+        groups: Range<usize>,
+        name: &str,
+        make: impl Fn(&Database<BranchHost>, &str) -> Result<SecondaryIndex<X, K>, SchemaError>,
+    ) -> Result<ClusterIndex<X, K>, StoreError> {
+        let Shared { network, spec, made, .. } = &*self.0;
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |reason: String| StoreError::Table { name: name.into(), reason };
+        let added = made.map.add_index(table, groups, spec.index_reach);
+        let id = added.map_err(|error| failed(error.to_string()))?;
+        for server in 0..network.servers() {
+            let index = network.with_server(server, |participant| {
+                let index = make(participant.database(), &made.names[table.index()]);
+                index.map(|index| participant.add_table(UntypedTable::of_index(&index)))
+            });
+            if let Some(Err(error)) = index {
+                return Err(failed(error.to_string()));
+            }
+        }
+        made.names.push(name.to_owned());
+        Ok(ClusterIndex::new(id))
+    }
+
+    /// Opens a session of a client at this server; of one at each in turn, if none is said.
+    ///
+    /// # Errors
+    /// [`StoreError`] if there are too many.
+    pub fn session_at(&self, server: Option<ServerId>) -> Result<ClusterSession, StoreError> {
+        let Shared { network, spec, made, caches, clocks, .. } = &*self.0;
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+        let Made { map, clients, .. } = &mut *made;
+        let before: usize = clients.iter().copied().map(usize::from).sum();
+        let server = server.map_or(before % clients.len(), ServerId::index);
+        let full = || StoreError::Session { reason: format!("server {server} has no room for a client") };
+        let worker = clients.get_mut(server).filter(|clients| **clients < u16::MAX).ok_or_else(full)?;
+        let id = ClientId { server: ServerId::new(server as u16), worker: *worker };
+        *worker += 1;
+        let client = Client::new(id, Arc::new(map.clone()), network.link(id));
+        let client = client.with_resend_after(spec.resend_after_ns).planted(spec.planted);
+        let client = client.with_policy(spec.policy.clone()).with_new_ages(spec.new_ages);
+        let client = match caches.get(server) {
+            Some(cache) => client.with_cache(Arc::clone(cache)),
+            None => client,
+        };
+        let client = match clocks.get(server) {
+            Some(clock) => client.with_clock(Arc::clone(clock)),
+            None => client,
+        };
+        let shared = Arc::clone(&self.0);
+        Ok(ClusterSession { shared, client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
     }
 }
 
 impl Store for ClusterStore {
     type Table<K: StoreKey, R: StoreRow> = ClusterTable<K, R>;
     type Group<K: StoreKey, R: Part<I>, const I: usize> = ClusterTable<K, R::Group>;
-    type Index<X: StoreKey, K: StoreKey, R: StoreRow> = NoIndex<X, K>;
+    type Index<X: StoreKey, K: StoreKey, R: StoreRow> = ClusterIndex<X, K>;
     type Scope = AnyServers;
     type Session = ClusterSession;
     type Txn<'a> = Transaction<'a, VirtualLink>;
@@ -359,7 +473,8 @@ impl Store for ClusterStore {
         let Shared { network, spec: cluster, made, .. } = &*self.0;
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |reason: String| StoreError::Table { name: spec.name.clone(), reason };
-        let id = made.0.add(cluster.partitioning.clone()).map_err(|error| failed(error.to_string()))?;
+        let partitioning = cluster.otherwise.get(&spec.name).unwrap_or(&cluster.partitioning).clone();
+        let id = made.map.add(partitioning).map_err(|error| failed(error.to_string()))?;
         let Some(&protocol) = cluster.protocols.get(id.index() % cluster.protocols.len().max(1)) else {
             return Err(failed("it has no protocol".into()));
         };
@@ -377,6 +492,7 @@ impl Store for ClusterStore {
                 return Err(failed(error.to_string()));
             }
         }
+        made.names.push(spec.name.clone());
         Ok(ClusterTable::new(id))
     }
 
@@ -389,20 +505,29 @@ impl Store for ClusterStore {
 
     fn index<X: StoreKey, K: StoreKey, R: StoreRow>(
         &self,
-        _: &ClusterTable<K, R>,
+        table: &ClusterTable<K, R>,
         name: &str,
-        _: impl Fn(&K, &R) -> X + Send + Sync + 'static,
-    ) -> Result<NoIndex<X, K>, StoreError> {
-        Err(no_index(name))
+        extract: impl Fn(&K, &R) -> X + Send + Sync + 'static,
+    ) -> Result<ClusterIndex<X, K>, StoreError> {
+        let extract = Arc::new(extract);
+        self.make_index(table.id(), 0..R::SIZES.len(), name, move |database, of| {
+            let extract = Arc::clone(&extract);
+            database.table::<K, R>(of)?.create_index(database, name, move |key, row| extract(key, row))
+        })
     }
 
     fn group_index<X: StoreKey, K: StoreKey, R: Part<I>, const I: usize>(
         &self,
-        _: &ClusterTable<K, R>,
+        table: &ClusterTable<K, R>,
         name: &str,
-        _: impl Fn(&K, &R::Group) -> X + Send + Sync + 'static,
-    ) -> Result<NoIndex<X, K>, StoreError> {
-        Err(no_index(name))
+        extract: impl Fn(&K, &R::Group) -> X + Send + Sync + 'static,
+    ) -> Result<ClusterIndex<X, K>, StoreError> {
+        let extract = Arc::new(extract);
+        self.make_index(table.id(), I..I + 1, name, move |database, of| {
+            let extract = Arc::clone(&extract);
+            let group = database.table::<K, R>(of)?.group::<I>();
+            group.create_index(database, name, move |key, group| extract(key, group))
+        })
     }
 
     fn scope(&self) -> AnyServers {
@@ -410,24 +535,7 @@ impl Store for ClusterStore {
     }
 
     fn session(&self) -> Result<ClusterSession, StoreError> {
-        let Shared { network, spec, made, .. } = &*self.0;
-        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = made.1;
-        made.1 += 1;
-        let servers = usize::from(spec.servers);
-        let id = ClientId {
-            server: ServerId::new((number % servers) as u16),
-            worker: u16::try_from(number / servers).unwrap_or(u16::MAX),
-        };
-        let client = Client::new(id, Arc::new(made.0.clone()), network.link(id));
-        let client = client.with_resend_after(spec.resend_after_ns).planted(spec.planted);
-        let client = client.with_policy(spec.policy.clone());
-        let client = match self.0.caches.get(number % servers) {
-            Some(cache) => client.with_cache(Arc::clone(cache)),
-            None => client,
-        };
-        let shared = Arc::clone(&self.0);
-        Ok(ClusterSession { shared, client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
+        self.session_at(None)
     }
 
     fn conflicts(&self) -> Conflicts {
@@ -460,7 +568,7 @@ impl Appends for ClusterStore {
         key: &K,
         bytes: &[u8],
     ) -> Result<(), ClusterAbort> {
-        now(tx.update(group, key, |list: &mut Vec<u8>| list.extend_from_slice(bytes)))?
+        now(tx.append(group, key, bytes))?
     }
 }
 
@@ -572,14 +680,14 @@ impl<K: StoreKey, R: StoreRow> Table<ClusterStore> for ClusterTable<K, R> {
 }
 
 impl<K: StoreKey, G: StoreGroup> Group<ClusterStore> for ClusterTable<K, G> {
-    fn add<N: Number>(
+    fn add<N: Number + Field>(
         &self,
         tx: &mut Transaction<'_, VirtualLink>,
         key: &K,
-        field: fn(&mut G) -> &mut N,
+        column: Column<G, N>,
         delta: N,
     ) -> Result<(), ClusterAbort> {
-        self.update(tx, key, |group| *field(group) = field(group).plus(delta))
+        now(tx.add(self, key, column, delta))?
     }
 
     fn apply(

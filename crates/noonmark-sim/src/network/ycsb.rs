@@ -4,19 +4,27 @@
 //! Each server has as many rows as any other, and a transaction takes each of its rows at home or, by the share of remote ones, from one
 //! of the other servers; which of that server's rows is drawn by a power law. All rows of a transaction are different.
 //!
+//! With an *abort buffer* [Sundial §6] a worker puts a transaction that has failed aside, until its pause is over, and runs another one
+//! meanwhile: of those whose pause is over the one that has waited longest, or a new one, if there is room for one more that fails. So as
+//! many are at work as there are workers, however many fail.
+//!
 //! What it does not do: insert, delete and scan.
 
-use super::Traffic;
 use super::store::{ClusterSession, ClusterSpec, ClusterStore, now};
-use crate::experiment::{self, ExperimentError, Job, Measured, Outcome, Plan};
-use noonmark::SESSIONS_MAX;
+use super::{PhaseBytes, Traffic};
+use crate::Picoseconds;
+use crate::experiment::{self, Done, ExperimentError, Job, Measured, Outcome, Plan};
+use noonmark::{Age, SESSIONS_MAX};
 use noonmark_cluster::cache::CacheCounts;
-use noonmark_cluster::client::{ClusterAbort, Table};
+use noonmark_cluster::client::{ClusterAbort, Policy, Table};
 use noonmark_cluster::partition::Partitioning;
+use noonmark_cluster::phases::PhaseTimes;
+use noonmark_core::Host;
 use noonmark_workloads::distribution::{PowerLaw, Scattered};
 use noonmark_workloads::random::Random;
 use noonmark_workloads::store::{Conflicts, IndexKind, Session, Store, Table as _, TableSpec};
 use noonmark_workloads::workload::RunError;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 noonmark_workloads::column_group! {
@@ -45,6 +53,9 @@ pub struct YcsbSpec {
     pub writes_theta: f64,
     /// Whether the rows of a transaction are asked for all together, with one message to each server; if not, one by one.
     pub together: bool,
+    /// How many transactions that have failed a worker keeps aside, each until its pause is over, while it runs others. None: the worker
+    /// pauses with its transaction.
+    pub abort_buffer: usize,
 }
 
 /// What a run came to, beside what is measured of any.
@@ -56,8 +67,43 @@ pub struct ClusterMeasured {
     pub messages: u64,
     /// Bytes of those.
     pub bytes: u64,
+    /// What the time went into of the transactions that committed.
+    pub times: PhaseTimes,
+    /// What the bytes were sent for, of the attempts that ended.
+    pub phase_bytes: PhaseBytes,
     /// What caches have counted.
     pub cache: CacheCounts,
+}
+
+impl ClusterMeasured {
+    /// What has come out of a run, and was counted before and after.
+    pub(super) fn of(done: Done<Counted>, times: PhaseTimes, plan: &Plan) -> Self {
+        let (before, after) = (done.before, done.after);
+        let rules = rules_between(&before.conflicts, &after.conflicts);
+        let measured = Measured {
+            seconds: plan.measured_ps as f64 / 1e12,
+            committed: done.tally.committed,
+            user_rollbacks: done.tally.user_rollbacks,
+            aborted: rules.values().sum(),
+            conflicts: Conflicts { rules, hottest: Vec::new() },
+            attempts_max: done.tally.attempts_max,
+            clock_increments: None,
+            irrevocable: None,
+            latencies_ns: done.tally.latencies_ns,
+            lines: done.lines,
+            steps: done.report.steps,
+            limit: done.report.limit,
+            conditions: Vec::new(),
+        };
+        ClusterMeasured {
+            measured,
+            messages: after.traffic.remote_messages - before.traffic.remote_messages,
+            bytes: after.traffic.remote_bytes - before.traffic.remote_bytes,
+            times,
+            phase_bytes: after.phase_bytes - before.phase_bytes,
+            cache: after.cache - before.cache,
+        }
+    }
 }
 
 /// Runs it: `plan.workers` clients on each server.
@@ -69,6 +115,7 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
     // As a server's rows begin with its number.
     let bounds = (1..servers).map(|server| server.to_be_bytes().to_vec()).collect();
     let clients = usize::from(servers) * plan.workers;
+    let (policy, new_ages) = (cluster.policy.clone(), cluster.new_ages);
     let cluster = ClusterSpec {
         partitioning: Partitioning::Ranges(bounds),
         // A client may leave a branch behind at each server; beyond that, the oldest are forgotten.
@@ -94,33 +141,23 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
     let law = |theta| PowerLaw::new(spec.rows, theta).map_err(|error| RunError::Setting(error.to_string()));
     let (reads, writes) = (law(spec.reads_theta)?, law(spec.writes_theta)?);
     let scattered = Scattered::new(spec.rows);
-    let job = OfYcsb { store: &store, table, spec, servers, reads, writes, scattered };
+    let times = Cell::default();
+    let job = OfYcsb {
+        store: &store,
+        table,
+        spec,
+        servers,
+        reads,
+        writes,
+        scattered,
+        times: &times,
+        policy,
+        new_ages,
+    };
     let seats = (0..clients).map(|number| Random::new(plan.seed, number as u64 + 1)).collect();
     let done =
         experiment::measure_by(store.cores(), &job, seats, plan, |limits, bodies| store.run(limits, bodies))?;
-    let (before, after) = (done.before, done.after);
-    let rules = rules_between(&before.conflicts, &after.conflicts);
-    let measured = Measured {
-        seconds: plan.measured_ps as f64 / 1e12,
-        committed: done.tally.committed,
-        user_rollbacks: 0,
-        aborted: rules.values().sum(),
-        conflicts: Conflicts { rules, hottest: Vec::new() },
-        attempts_max: done.tally.attempts_max,
-        clock_increments: None,
-        irrevocable: None,
-        latencies_ns: done.tally.latencies_ns,
-        lines: done.lines,
-        steps: done.report.steps,
-        limit: done.report.limit,
-        conditions: Vec::new(),
-    };
-    Ok(ClusterMeasured {
-        measured,
-        messages: after.traffic.remote_messages - before.traffic.remote_messages,
-        bytes: after.traffic.remote_bytes - before.traffic.remote_bytes,
-        cache: after.cache - before.cache,
-    })
+    Ok(ClusterMeasured::of(done, times.get(), plan))
 }
 
 fn rules_between(before: &Conflicts, after: &Conflicts) -> BTreeMap<String, u64> {
@@ -139,21 +176,55 @@ struct OfYcsb<'a> {
     reads: PowerLaw,
     writes: PowerLaw,
     scattered: Scattered,
+    /// Of the transactions that have ended within the measured time.
+    times: &'a Cell<PhaseTimes>,
+    policy: Policy,
+    new_ages: bool,
 }
 
 /// What has been counted up to some time.
 #[derive(Clone)]
-struct Counted {
+pub(super) struct Counted {
     conflicts: Conflicts,
     traffic: Traffic,
+    phase_bytes: PhaseBytes,
     cache: CacheCounts,
 }
+
+impl Counted {
+    /// On this cluster, up to now.
+    pub(super) fn on(store: &ClusterStore) -> Self {
+        Counted {
+            conflicts: store.conflicts(),
+            traffic: store.network().traffic(),
+            phase_bytes: store.network().phase_bytes(),
+            cache: store.cache_counts(),
+        }
+    }
+}
+
+/// A row, by its server and its number there, and whether it is written.
+type Access = ((u16, u64), bool);
 
 struct Seated {
     session: ClusterSession,
     home: u16,
     random: Random,
-    rows: Vec<((u16, u64), bool)>,
+    rows: Vec<Access>,
+    /// What has failed, and is to be run again.
+    waiting: Vec<Waiting>,
+    /// When the transaction that has just ended began, and what its time went into, if others have been run meanwhile.
+    ended: Option<(u64, PhaseTimes)>,
+}
+
+/// A transaction that has failed.
+struct Waiting {
+    rows: Vec<Access>,
+    age: Age,
+    began_ns: u64,
+    /// When its pause is over.
+    due_ns: u64,
+    times: PhaseTimes,
 }
 
 impl OfYcsb<'_> {
@@ -178,23 +249,12 @@ impl OfYcsb<'_> {
             }
         }
     }
-}
 
-impl Job for OfYcsb<'_> {
-    type Worker = Random;
-    type Seated = Seated;
-    type Counts = Counted;
-
-    fn begin(&self, random: Random) -> Result<Seated, RunError> {
-        let mut session = self.store.session()?;
-        let home = session.client().id().server.number();
-        Ok(Seated { session, home, random, rows: Vec::new() })
-    }
-
-    fn execute(&self, seated: &mut Seated) -> Result<Outcome, RunError> {
-        self.draw(seated);
-        let (table, rows, together) = (&self.table, &seated.rows, self.spec.together);
-        let ended = now(seated.session.client().transact(async |tx| {
+    /// Runs the transaction that has been drawn.
+    fn transact(&self, seated: &mut Seated, age: Age) -> Result<(), ClusterAbort> {
+        let Seated { session, rows, .. } = seated;
+        let (table, together) = (&self.table, self.spec.together);
+        let ended = now(session.client().transact_aged(age, async |tx| {
             let change = |at: usize, row: &mut Fields| {
                 if rows[at].1 {
                     row.fields[0][0] = row.fields[0][0].wrapping_add(1);
@@ -212,8 +272,76 @@ impl Job for OfYcsb<'_> {
             }
             Ok(())
         }));
-        seated.session.count_refusals();
-        match ended.and_then(|ended| ended) {
+        session.count_refusals();
+        ended.and_then(|ended| ended)
+    }
+
+    /// Runs transactions, those that have failed before among them, until one commits.
+    fn execute_some(&self, seated: &mut Seated) -> Result<Outcome, RunError> {
+        let cores = self.store.cores();
+        while !cores.is_over() {
+            let now_ns = cores.now_ns();
+            let first = (0..seated.waiting.len()).min_by_key(|&at| seated.waiting[at].due_ns);
+            let is_full = seated.waiting.len() >= self.spec.abort_buffer;
+            let mut one = match first.filter(|&at| is_full || seated.waiting[at].due_ns <= now_ns) {
+                Some(at) => seated.waiting.swap_remove(at),
+                None => {
+                    self.draw(seated);
+                    let rows = std::mem::take(&mut seated.rows);
+                    let age = seated.session.client().new_age();
+                    Waiting { rows, age, began_ns: now_ns, due_ns: now_ns, times: PhaseTimes::default() }
+                }
+            };
+            // (If there is room for no more.)
+            let paused = now(seated.session.client().pause_until(one.due_ns));
+            std::mem::swap(&mut seated.rows, &mut one.rows);
+            let ended = paused.and_then(|()| self.transact(seated, one.age));
+            std::mem::swap(&mut seated.rows, &mut one.rows);
+            one.times += seated.session.client().take_times();
+            let ended_ns = cores.now_ns();
+            match ended {
+                Ok(()) => {
+                    one.times.paused_ns = (ended_ns - one.began_ns).saturating_sub(one.times.total_ns());
+                    seated.ended = Some((one.began_ns, one.times));
+                    return Ok(Outcome::Committed);
+                }
+                Err(ClusterAbort::Closed) => break,
+                Err(abort) if abort.is_retryable() => {
+                    let longest_ns = u64::try_from(self.policy.backoff_max.as_nanos()).unwrap_or(u64::MAX);
+                    one.due_ns = ended_ns + seated.random.below(longest_ns.max(1));
+                    if self.new_ages {
+                        one.age = seated.session.client().new_age();
+                    }
+                    seated.waiting.push(one);
+                }
+                Err(abort) => return Err(RunError::transaction("a transaction", abort)),
+            }
+        }
+        Ok(Outcome::Failed)
+    }
+}
+
+impl Job for OfYcsb<'_> {
+    type Worker = Random;
+    type Seated = Seated;
+    type Counts = Counted;
+
+    fn begin(&self, random: Random) -> Result<Seated, RunError> {
+        let mut session = self.store.session()?;
+        let home = session.client().id().server.number();
+        if self.spec.abort_buffer > 0 {
+            session.client().set_policy(Policy { attempts_max: Some(1), ..self.policy.clone() });
+        }
+        Ok(Seated { session, home, random, rows: Vec::new(), waiting: Vec::new(), ended: None })
+    }
+
+    fn execute(&self, seated: &mut Seated) -> Result<Outcome, RunError> {
+        if self.spec.abort_buffer > 0 {
+            return self.execute_some(seated);
+        }
+        self.draw(seated);
+        let age = seated.session.client().new_age();
+        match self.transact(seated, age) {
             Ok(()) => Ok(Outcome::Committed),
             // The run is over.
             Err(ClusterAbort::Closed) => Ok(Outcome::Failed),
@@ -222,16 +350,25 @@ impl Job for OfYcsb<'_> {
         }
     }
 
+    fn note_end(&self, seated: &mut Seated, counts: bool) -> Option<Picoseconds> {
+        let (began_ns, of_one) = match seated.ended.take() {
+            Some((began_ns, times)) => (Some(began_ns), times),
+            None => (None, seated.session.client().take_times()),
+        };
+        if counts {
+            let mut times = self.times.get();
+            times += of_one;
+            self.times.set(times);
+        }
+        began_ns.map(|began_ns| began_ns * 1_000)
+    }
+
     fn end(&self, mut seated: Seated) -> u64 {
         seated.session.settle();
         seated.session.take_attempts_max()
     }
 
     fn counts(&self) -> Counted {
-        Counted {
-            conflicts: self.store.conflicts(),
-            traffic: self.store.network().traffic(),
-            cache: self.store.cache_counts(),
-        }
+        Counted::on(self.store)
     }
 }

@@ -25,6 +25,11 @@ pub enum Axis {
         /// With so many workers a server.
         workers: usize,
     },
+    /// The exponent of the one that rows of a cluster, or of one of its servers, are read and written by.
+    Contended {
+        /// With so many workers a server.
+        workers: usize,
+    },
     /// How many of a thousand accesses to rows of a cluster are writes.
     Writes {
         /// With so many workers a server.
@@ -32,6 +37,28 @@ pub enum Axis {
     },
     /// How many thousandths of one server's rows each server may keep copies of.
     Cache {
+        /// With so many workers a server.
+        workers: usize,
+    },
+    /// How many microseconds the clocks of a cluster's servers are apart.
+    Clocks {
+        /// With so many workers a server.
+        workers: usize,
+    },
+    /// How many warehouses each server of a cluster has.
+    Warehouses {
+        /// With so many workers a server.
+        workers: usize,
+    },
+    /// How many clients there are before workers that share nothing.
+    Clients,
+    /// How many workers there are that share nothing.
+    Nodes {
+        /// With so many clients.
+        clients: usize,
+    },
+    /// The seed, of a cluster: so many more than that of the plan.
+    Seeds {
         /// With so many workers a server.
         workers: usize,
     },
@@ -58,10 +85,19 @@ impl Axis {
     pub(super) const READ_ONLY: &str = "read-only";
     /// What they call the exponent of the power law that rows are read by.
     pub(super) const SKEW: &str = Reproduction::SKEW;
+    /// What they call the exponent of the power law that rows are written by.
+    pub(super) const WRITES_SKEW: &str = "exponent of writes";
     /// What they call the share of accesses that are writes.
     pub(super) const WRITES: &str = "writes";
     /// What they call the room that there is for copies.
     pub(super) const CACHE: &str = "room for copies, of one server's rows";
+    /// What they call the difference between clocks.
+    pub(super) const CLOCKS: &str = "difference of the servers' clocks";
+
+    /// What they call the workers that share nothing.
+    pub(super) const NODES: &str = Reproduction::NODES;
+    /// What they call the seed.
+    pub(super) const SEED: &str = Reproduction::SEED;
 
     /// What it is called; but for the cores the parameter of a run that it is about.
     pub(super) fn name(self) -> &'static str {
@@ -71,9 +107,14 @@ impl Axis {
             Axis::Servers { .. } => Reproduction::SERVERS,
             Axis::Contention { .. } => Axis::CONTENTION,
             Axis::ReadOnly { .. } => Axis::READ_ONLY,
-            Axis::Skew { .. } => Axis::SKEW,
+            Axis::Skew { .. } | Axis::Contended { .. } => Axis::SKEW,
             Axis::Writes { .. } => Axis::WRITES,
             Axis::Cache { .. } => Axis::CACHE,
+            Axis::Clocks { .. } => Axis::CLOCKS,
+            Axis::Warehouses { .. } => Reproduction::WAREHOUSES,
+            Axis::Clients => Reproduction::CLIENTS,
+            Axis::Nodes { .. } => Axis::NODES,
+            Axis::Seeds { .. } => Axis::SEED,
         }
     }
 
@@ -97,6 +138,15 @@ impl Axis {
                 spanning.reads_skew = u16::try_from(point).unwrap_or(u16::MAX);
                 workers
             }
+            (Axis::Contended { workers }, Workload::Spanning(spanning)) => {
+                let skew = u16::try_from(point).unwrap_or(u16::MAX);
+                (spanning.reads_skew, spanning.writes_skew) = (skew, skew);
+                workers
+            }
+            (Axis::Contended { workers }, Workload::Leased(leased)) => {
+                leased.skew = u16::try_from(point).unwrap_or(u16::MAX);
+                workers
+            }
             (Axis::Writes { workers }, Workload::Spanning(spanning)) => {
                 spanning.writes_permille = u16::try_from(point).unwrap_or(u16::MAX).min(1_000);
                 workers
@@ -105,33 +155,64 @@ impl Axis {
                 spanning.cache_permille = u16::try_from(point).unwrap_or(u16::MAX);
                 workers
             }
-            (Axis::Contention { cores } | Axis::ReadOnly { cores }, _) => cores,
+            (Axis::Clocks { workers }, Workload::Spanning(spanning)) => {
+                spanning.clocks_apart_us = u32::try_from(point).unwrap_or(u32::MAX);
+                workers
+            }
+            (Axis::Warehouses { workers }, Workload::Warehouses(warehouses)) => {
+                warehouses.a_server = u16::try_from(point).unwrap_or(u16::MAX);
+                workers
+            }
+            (Axis::Seeds { workers }, Workload::Spanning(spanning)) => {
+                spanning.repetition = u8::try_from(point).unwrap_or(u8::MAX);
+                workers
+            }
+            (Axis::Nodes { clients }, Workload::Sharing(sharing)) => {
+                sharing.workers = u16::try_from(point).unwrap_or(u16::MAX);
+                clients
+            }
+            (Axis::Contention { cores } | Axis::ReadOnly { cores } | Axis::Nodes { clients: cores }, _) => {
+                cores
+            }
             (
                 Axis::Servers { workers }
                 | Axis::Skew { workers }
+                | Axis::Contended { workers }
                 | Axis::Writes { workers }
-                | Axis::Cache { workers },
+                | Axis::Cache { workers }
+                | Axis::Clocks { workers }
+                | Axis::Warehouses { workers }
+                | Axis::Seeds { workers },
                 _,
             ) => workers,
-            (Axis::Cores | Axis::Workers, _) => point,
+            (Axis::Cores | Axis::Workers | Axis::Clients, _) => point,
         }
     }
 
     /// Says in the words of the choices what varies, and what does not.
     pub(super) fn mark(self, choices: &mut Vec<(String, String)>) {
-        if let Some((_, value)) = choices.iter_mut().find(|(name, _)| name == self.name()) {
-            *value = "varied".into();
-        }
+        let is_varied = |name: &str| {
+            name == self.name() || matches!(self, Axis::Contended { .. }) && name == Axis::WRITES_SKEW
+        };
+        choices
+            .iter_mut()
+            .filter(|(name, _)| is_varied(name))
+            .for_each(|(_, value)| *value = "varied".into());
         match self {
             Axis::Contention { cores } | Axis::ReadOnly { cores } => choices
                 .insert(0, ("concurrent transactions".into(), format!("{cores}, each on a core of its own"))),
             Axis::Servers { workers }
             | Axis::Skew { workers }
+            | Axis::Contended { workers }
             | Axis::Writes { workers }
-            | Axis::Cache { workers } => {
+            | Axis::Cache { workers }
+            | Axis::Clocks { workers }
+            | Axis::Warehouses { workers }
+            | Axis::Seeds { workers } => {
                 choices.insert(0, (Reproduction::WORKERS.into(), workers.to_string()))
             }
-            Axis::Cores | Axis::Workers => {}
+            Axis::Nodes { clients } => choices.insert(0, (Reproduction::CLIENTS.into(), clients.to_string())),
+            Axis::Cores | Axis::Workers | Axis::Clients => {}
         }
     }
 
@@ -147,12 +228,23 @@ impl Axis {
             (Axis::Cores, [1]) => "on 1 core".into(),
             (Axis::Servers { .. }, _) => format!("with {} servers", list(|point| point.to_string())),
             (Axis::Workers, _) => format!("with {} workers a server", list(|point| point.to_string())),
+            (Axis::Warehouses { .. }, _) => {
+                format!("with {} warehouses a server", list(|point| point.to_string()))
+            }
             (Axis::Cores, _) => format!("on {} cores", list(|point| point.to_string())),
             (Axis::Contention { .. }, _) => format!("at {}", list(ratio)),
             (Axis::ReadOnly { .. }, _) => format!("at {} read-only", list(|point| format!("{point} %"))),
-            (Axis::Skew { .. }, _) => format!("at an exponent of {}", list(hundredths)),
+            (Axis::Skew { .. } | Axis::Contended { .. }, _) => {
+                format!("at an exponent of {}", list(hundredths))
+            }
             (Axis::Writes { .. }, _) => format!("at {} writes", list(permille)),
             (Axis::Cache { .. }, _) => format!("with room for {}", list(permille)),
+            (Axis::Clocks { .. }, _) => format!("with clocks {} apart", list(micros)),
+            (Axis::Clients, _) => format!("with {} clients", list(|point| point.to_string())),
+            (Axis::Nodes { .. }, _) => format!("at {} workers", list(|point| point.to_string())),
+            (Axis::Seeds { .. }, _) => {
+                format!("with seeds {} after the first", list(|point| point.to_string()))
+            }
         }
     }
 
@@ -160,11 +252,17 @@ impl Axis {
     pub(super) fn briefly(self, point: usize) -> String {
         match self {
             Axis::Cores => format!("on {point}"),
-            Axis::Workers | Axis::Servers { .. } => format!("with {point}"),
+            Axis::Workers
+            | Axis::Servers { .. }
+            | Axis::Warehouses { .. }
+            | Axis::Clients
+            | Axis::Nodes { .. } => format!("with {point}"),
+            Axis::Seeds { .. } => format!("at the {point}th after"),
             Axis::Contention { .. } => format!("at {}", ratio(point)),
             Axis::ReadOnly { .. } => format!("at {point} %"),
-            Axis::Skew { .. } => format!("at {}", hundredths(point)),
+            Axis::Skew { .. } | Axis::Contended { .. } => format!("at {}", hundredths(point)),
             Axis::Writes { .. } | Axis::Cache { .. } => format!("at {}", permille(point)),
+            Axis::Clocks { .. } => format!("at {}", micros(point)),
         }
     }
 }
@@ -180,4 +278,8 @@ fn hundredths(point: usize) -> String {
 
 fn permille(point: usize) -> String {
     format!("{} %", point as f64 / 10.0)
+}
+
+fn micros(point: usize) -> String {
+    format!("{point} µs")
 }

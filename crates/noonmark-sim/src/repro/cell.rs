@@ -1,25 +1,27 @@
 //! One run: a workload with all its choices, one protocol, one granularity, so many cores.
 
-use super::{Reuse, Rules, Short, Spanning, Variant, WarehouseTotal, Workload};
+use super::{
+    Reuse, Rules, Sharing, Short, Spanning, Variant, WarehouseTotal, Warehouses, Workload, warehouses,
+};
 use crate::experiment::{self, ExperimentError, Measured};
+use crate::network::disttictoc::{DistTicTocSpec, WorkingSet};
 use crate::network::store::ClusterSpec;
-use crate::network::ycsb::YcsbSpec;
+use crate::network::ycsb::{ClusterMeasured, YcsbSpec};
 use crate::network::{self, Conditions};
 use crate::{Picoseconds, VirtualCores, memory};
-use noonmark::{Database, Policy, Protocol};
+use noonmark::{Database, Leases, Policy, Protocol};
 use noonmark_cluster::cache::{CacheCounts, CacheOptions, ReusePolicy};
 use noonmark_cluster::client::Policy as ClusterPolicy;
 use noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS;
-use noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS;
 use noonmark_cluster::table_lease::TableLeases;
 use noonmark_workloads::engine::EngineStore;
-use noonmark_workloads::report::{LIMIT, Latency, Lines, Reproduction, RunReport, Traffic};
+use noonmark_workloads::report::{ByPhase, LIMIT, Latency, Lines, Phases, Reproduction, RunReport, Traffic};
 use noonmark_workloads::stm::Contender;
 use noonmark_workloads::store::{Granularity, IndexKind, StoreError};
 use noonmark_workloads::tpcc::population::Scale;
 use noonmark_workloads::tpcc::request;
 use noonmark_workloads::tpcc::schema::Split;
-use noonmark_workloads::tpcc::{Access, Options, OrderNumbers, Totals, Tpcc, Updates};
+use noonmark_workloads::tpcc::{Options, OrderNumbers, Totals, Tpcc, Updates};
 use noonmark_workloads::workload::RunError;
 use noonmark_workloads::ycsb::{
     DynamicRows, EvenOddRows, Keys, Mix, TransactionWorkload, TransactionsSpec, WholeRows,
@@ -104,7 +106,16 @@ impl Size {
                     "{rows} rows a server; {measured} ms of virtual time, after {before} ms of warming up"
                 );
             }
+            Workload::Warehouses(warehouses) => {
+                let Scale { customers, items, .. } = warehouses.scale(self);
+                let times = [self.measured_ps, self.warm_up_ps].map(|ps| ms(ps * Warehouses::slower()));
+                let [measured, before] = times;
+                return format!(
+                    "{customers} customers a district and {items} items; {measured} ms of virtual time, after {before} ms of warming up"
+                );
+            }
             Workload::Contended(_) => format!("{} rows", self.contended_rows),
+            Workload::Sharing(sharing) => format!("{} rows", self.sharing_rows(sharing)),
             Workload::Memory(short) => format!("{} keys", short.bench(self.memory_keys).keys),
             Workload::Tpcc { .. } => format!(
                 "{WAREHOUSES} warehouses of {} customers a district and {} items",
@@ -122,6 +133,11 @@ impl Size {
             Workload::Spanning(spanning) => {
                 self.spanning_rows(spanning).saturating_mul(u64::from(spanning.servers) * 1_200)
             }
+            // (Some experiments have more warehouses than their variant says, and fewer rows for it.)
+            Workload::Warehouses(warehouses) => {
+                warehouses.scale(self).bytes_about().saturating_mul(u64::from(warehouses.fewer_rows.max(1)))
+            }
+            Workload::Sharing(sharing) => self.sharing_rows(sharing).saturating_mul(400),
             // The versions before are kept for a while, too.
             Workload::Contended(_) => self.contended_rows.saturating_mul(360),
             Workload::Tpcc { .. } => self.scale().bytes_about(),
@@ -132,6 +148,11 @@ impl Size {
     /// Rows of one kilobyte, of each server.
     fn spanning_rows(&self, spanning: &Spanning) -> u64 {
         (self.rows / 20 / u64::from(spanning.fewer_rows.max(1))).max(100)
+    }
+
+    /// Of all workers together.
+    fn sharing_rows(&self, sharing: &Sharing) -> u64 {
+        (self.rows / 10 / u64::from(sharing.fewer_rows.max(1))).max(100)
     }
 
     fn scale(&self) -> Scale {
@@ -153,23 +174,58 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
             on_servers(cell, spanning, cluster, Some(reuse), size, seed)
         }
         (Rules::Freezing, Workload::Spanning(spanning)) => {
+            let freezing = Spanning { frozen_ticks: u64::MAX, ..*spanning };
             let cluster = ClusterSpec::new(spanning.servers, Protocol::Dynamic);
-            on_servers(cell, spanning, ClusterSpec { frozen_ticks: u64::MAX, ..cluster }, None, size, seed)
+            let variant = Variant { workload: Workload::Spanning(freezing), ..cell.variant.clone() };
+            let cell = Cell { variant, ..cell.clone() };
+            on_servers(&cell, &freezing, cluster, None, size, seed)
+        }
+        (Rules::Clocked, Workload::Spanning(spanning)) => {
+            let clocked = Spanning { begins_by_clock: true, ..*spanning };
+            let cluster = ClusterSpec::new(spanning.servers, Protocol::Ranges);
+            let variant = Variant { workload: Workload::Spanning(clocked), ..cell.variant.clone() };
+            let cell = Cell { variant, ..cell.clone() };
+            on_servers(&cell, &clocked, cluster, None, size, seed)
+        }
+        (_, Workload::Warehouses(warehouses)) => warehouses::run(cell, warehouses, size, seed),
+        (Rules::Printed, Workload::Spanning(spanning)) => {
+            let printed = Spanning { reads_prepared: true, leases: Leases::default(), ..*spanning };
+            let cluster = ClusterSpec::new(spanning.servers, Protocol::Sundial);
+            // (So that its report says what was run.)
+            let variant = Variant { workload: Workload::Spanning(printed), ..cell.variant.clone() };
+            let cell = Cell { variant, ..cell.clone() };
+            on_servers(&cell, &printed, cluster, None, size, seed)
+        }
+        (Rules::Sets(set, workers), Workload::Sharing(sharing)) => {
+            let sharing = Sharing { workers: workers.count(sharing.workers), ..*sharing };
+            at_workers(cell, &sharing, Protocol::TicToc, set, size, seed)
+        }
+        (Rules::Engine(protocol), Workload::Sharing(sharing)) => {
+            at_workers(cell, sharing, protocol, WorkingSet::Combined, size, seed)
         }
         (Rules::Engine(protocol), _) => in_engine(cell, protocol, size, seed),
         (Rules::Memory(contender), Workload::Memory(short)) => in_memory(cell, short, contender, size, seed),
-        (Rules::Memory(_) | Rules::Copying(_) | Rules::Freezing, _) => Err(unfit(cell)),
+        (
+            Rules::Memory(_)
+            | Rules::Copying(_)
+            | Rules::Freezing
+            | Rules::Clocked
+            | Rules::Printed
+            | Rules::Sets(..)
+            | Rules::Items(_),
+            _,
+        ) => Err(unfit(cell)),
     }
 }
 
 /// The rules are not for such a workload.
-fn unfit(cell: &Cell) -> ExperimentError {
+pub(super) fn unfit(cell: &Cell) -> ExperimentError {
     let Cell { protocol, variant, .. } = cell;
     RunError::Setting(format!("{} does not run {:?}", protocol.name(), variant.workload)).into()
 }
 
 /// How a cell is run.
-fn plan_of(cell: &Cell, size: &Size, seed: u64, requests: usize) -> experiment::Plan {
+pub(super) fn plan_of(cell: &Cell, size: &Size, seed: u64, requests: usize) -> experiment::Plan {
     experiment::Plan {
         workers: cell.cores,
         warm_up_ps: size.warm_up_ps,
@@ -211,32 +267,45 @@ fn on_servers(
         reuse: match reuse {
             Reuse::Always => ReusePolicy::Always,
             Reuse::Never => ReusePolicy::Never,
-            Reuse::Voted => ReusePolicy::default(),
+            Reuse::Voted => ReusePolicy::Voted(f64::from(spanning.vote_percent) / 100.0),
         },
         ..CacheOptions::default()
     };
     let latency_ns = u64::from(spanning.latency_us) * 1_000;
     let between_ns = spanning.site.between_ns(spanning.servers);
     let farthest_ns = between_ns.iter().flatten().copied().max().unwrap_or(0);
+    let pairs = between_ns.iter().flatten().filter(|ns| **ns > 0);
+    let mean_ns = pairs.clone().sum::<u64>() / (pairs.count() as u64).max(1);
+    let round_trips_ns = u64::from(spanning.backoff_round_trips) * 2 * (latency_ns + mean_ns);
     let cluster = ClusterSpec {
         leases: spanning.leases,
         cache: reuse.filter(|_| spanning.cache_permille > 0).map(cache),
         reads_prepared: spanning.reads_prepared,
+        clock_skew_ns: u64::from(spanning.clocks_apart_us) * 1_000,
+        frozen_ticks: spanning.frozen_ticks,
+        range_room: spanning.range_room,
+        begins_by_clock: spanning.begins_by_clock,
         table_leases: spanning.leases_tables.then(TableLeases::default),
         policy: ClusterPolicy {
             attempts_max: None,
-            backoff_max: Duration::from_micros(spanning.backoff_max_us.into()),
+            backoff_max: match round_trips_ns {
+                0 => Duration::from_micros(spanning.backoff_max_us.into()),
+                most_ns => Duration::from_nanos(most_ns),
+            },
         },
+        new_ages: spanning.new_ages,
         conditions: Conditions {
             latency_min_ns: latency_ns - latency_ns / 6,
             latency_max_ns: latency_ns + latency_ns / 6,
             handling_ns: spanning.handling_ns.into(),
+            sending_ns: spanning.sending_ns.into(),
+            io_threads: spanning.io_threads.into(),
             access_ns: spanning.access_ns.into(),
             between_ns,
             ..Conditions::quiet()
         },
         // What takes long in the world is not yet lost.
-        wait_max_ns: WAIT_MAX_DEFAULT_NS.max(50 * farthest_ns),
+        wait_max_ns: (u64::from(spanning.wait_max_us) * 1_000).max(50 * farthest_ns),
         resend_after_ns: RESEND_AFTER_DEFAULT_NS.max(10 * farthest_ns),
         ..cluster
     };
@@ -248,14 +317,22 @@ fn on_servers(
         reads_theta: f64::from(spanning.reads_skew) / 100.0,
         writes_theta: f64::from(spanning.writes_skew) / 100.0,
         together: spanning.together,
+        abort_buffer: spanning.abort_buffer.into(),
     };
+    let seed = seed.wrapping_add(spanning.repetition.into());
     let plan = plan_of(cell, size, seed, 0);
     let plan = experiment::Plan {
         warm_up_ps: plan.warm_up_ps * spanning.site.slower(),
         measured_ps: plan.measured_ps * spanning.site.slower(),
         ..plan
     };
-    let found = network::ycsb::run(cluster, spec, &plan)?;
+    let mut found = network::ycsb::run(cluster, spec, &plan)?;
+    let rules = &mut found.measured.conflicts.rules;
+    if spanning.then_is_later
+        && let Some(then) = rules.remove("sundial: renew, replaced then")
+    {
+        *rules.entry("sundial: renew, replaced later".to_owned()).or_default() += then;
+    }
     let mut parameters = BTreeMap::from([
         ("rows".to_owned(), spec.rows.to_string()),
         (Reproduction::WORKERS.to_owned(), cell.cores.to_string()),
@@ -271,9 +348,80 @@ fn on_servers(
         );
     }
     let traffic = Traffic { messages: found.messages, bytes: found.bytes };
+    let phases = phases(&found);
     let report = report(cell, "ycsb", seed, parameters, found.measured);
     let threads = cell.cores * usize::from(spanning.servers);
-    Ok(RunReport { threads, lines: None, traffic: Some(traffic), ..report })
+    Ok(RunReport { threads, lines: None, traffic: Some(traffic), phases: Some(phases), ..report })
+}
+
+/// At workers that share nothing, which are before as many clients as the cell has cores.
+fn at_workers(
+    cell: &Cell,
+    sharing: &Sharing,
+    protocol: Protocol,
+    working_set: WorkingSet,
+    size: &Size,
+    seed: u64,
+) -> Result<RunReport, ExperimentError> {
+    let latency_ns = u64::from(sharing.latency_ns);
+    let access_ns = u64::from(sharing.access_ns);
+    let cluster = ClusterSpec {
+        policy: ClusterPolicy {
+            attempts_max: None,
+            backoff_max: Duration::from_micros(sharing.backoff_max_us.into()),
+        },
+        conditions: Conditions {
+            latency_min_ns: latency_ns - latency_ns / 6,
+            latency_max_ns: latency_ns + latency_ns / 6,
+            handling_ns: sharing.handling_ns.into(),
+            access_ns,
+            row_ns: Some(access_ns),
+            server_ns: Some(sharing.server_ns.unwrap_or(0).into()),
+            // (Memory's.)
+            bytes_per_us: 10_000,
+            ..Conditions::quiet()
+        },
+        wait_max_ns: u64::from(sharing.wait_max_us) * 1_000,
+        ..ClusterSpec::new(sharing.workers, protocol)
+    };
+    let spec = DistTicTocSpec {
+        rows: size.sharing_rows(sharing),
+        accounts: (sharing.accounts > 0).then_some(sharing.accounts.into()),
+        together: sharing.together,
+        working_set,
+    };
+    let found = network::disttictoc::run(cluster, spec, &plan_of(cell, size, seed, 0))?;
+    let phases = phases(&found);
+    let traffic = Traffic { messages: found.messages, bytes: found.bytes };
+    let workload = if sharing.accounts > 0 { "bank" } else { "ycsb" };
+    let parameters = BTreeMap::from([(Reproduction::CLIENTS.to_owned(), cell.cores.to_string())]);
+    let mut report = report(cell, workload, seed, parameters, found.measured);
+    // (The protocol may have said how many.)
+    report.parameters.insert(Reproduction::NODES.to_owned(), sharing.workers.to_string());
+    report.parameters.insert("rows".to_owned(), format!("{}, drawn evenly", spec.rows));
+    Ok(RunReport { lines: None, traffic: Some(traffic), phases: Some(phases), ..report })
+}
+
+/// For each commit.
+pub(super) fn phases(found: &ClusterMeasured) -> Phases {
+    let commits = found.measured.committed.max(1) as f64;
+    let (us, each) = (|ns: u64| ns as f64 / 1e3 / commits, |count: u64| count as f64 / commits);
+    let (times, bytes) = (found.times, found.phase_bytes);
+    Phases {
+        time_us: ByPhase {
+            execution: us(times.execution_ns),
+            prepare: us(times.prepare_ns),
+            commit: us(times.commit_ns),
+            failed: us(times.failed_ns),
+        },
+        paused_us: us(times.paused_ns),
+        bytes: ByPhase {
+            execution: each(bytes.execution),
+            prepare: each(bytes.prepare),
+            commit: each(bytes.commit),
+            failed: each(bytes.failed),
+        },
+    }
 }
 
 fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
@@ -281,6 +429,8 @@ fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<
     let cores = VirtualCores::new(*machine, seed).placed(*placement);
     let builder =
         Database::builder().host(cores.clone()).max_sessions(cell.cores + 1).busy_turns_max(*busy_turns);
+    let builder =
+        builder.read_frontier(matches!(workload, Workload::Contended(contended) if contended.read_frontier));
     let db = builder.build().map_err(|error| {
         let reason = error.to_string();
         ExperimentError::Run(RunError::Store(StoreError::Session { reason }))
@@ -339,6 +489,7 @@ fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<
                 rows: size.rows,
                 distinct: leased.distinct,
                 overwrites: leased.overwrites,
+                keys: Keys::Zipfian { theta: f64::from(leased.skew) / 100.0 },
                 ..TransactionsSpec::sundial()
             };
             let store = store.leases(leased.leases);
@@ -374,8 +525,7 @@ fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<
                 order_numbers: *order_numbers,
                 items: *items,
                 homes: *homes,
-                access: Access::OneByOne,
-                points: IndexKind::Hash,
+                ..Options::default()
             };
             let workload = Tpcc::create(&store, options)?;
             let mut parameters = workload.parameters();
@@ -384,12 +534,14 @@ fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<
             }
             (experiment::run(&cores, &store, &workload, &plan)?, "tpcc", parameters)
         }
-        Workload::Memory(_) | Workload::Spanning(_) => return Err(unfit(cell)),
+        Workload::Memory(_) | Workload::Spanning(_) | Workload::Sharing(_) | Workload::Warehouses(_) => {
+            return Err(unfit(cell));
+        }
     };
     Ok(report(cell, name, seed, parameters, measured))
 }
 
-fn report(
+pub(super) fn report(
     cell: &Cell,
     workload: &str,
     seed: u64,
@@ -403,8 +555,8 @@ fn report(
     }
     // What is the engine's to say.
     let engine = |words: &str| match cell.protocol {
-        Rules::Engine(_) | Rules::Copying(_) | Rules::Freezing => words.to_owned(),
         Rules::Memory(_) => String::new(),
+        _ => words.to_owned(),
     };
     // The least that so many of them took at most.
     let quantile_us = |quantile: f64| {
@@ -415,14 +567,15 @@ fn report(
     RunReport {
         workload: workload.into(),
         preset: match cell.variant.workload {
+            Workload::Sharing(_) => "disttictoc".into(),
             Workload::Contended(_) => "dynamic".into(),
-            Workload::Leased(_) | Workload::Spanning(_) => "sundial".into(),
+            Workload::Leased(_) | Workload::Spanning(_) | Workload::Warehouses(_) => "sundial".into(),
             Workload::Ycsb { .. } | Workload::Tpcc { .. } => "granularity".into(),
             Workload::Memory(_) => "slow-clocks".into(),
         },
         protocol: cell.protocol.name().into(),
         groups: cell.protocol.groups(cell.granularity).into(),
-        index: engine(if workload == "ycsb" { "hash" } else { "hash and ordered" }),
+        index: engine(if matches!(workload, "ycsb" | "bank") { "hash" } else { "hash and ordered" }),
         updates: engine("plain"),
         access: engine("one-by-one"),
         threads: cell.cores,

@@ -7,7 +7,7 @@
 //!
 //! What it does not do: a claim about runs that were not made is neither right nor wrong, and says so.
 
-use super::{Axis, Kind, Rules};
+use super::{Axis, Cost, Kind, Rules};
 use noonmark_workloads::report::{Finding, RunReport, Verdict, rate};
 use noonmark_workloads::store::Granularity;
 
@@ -37,6 +37,15 @@ pub enum Test {
         at: At,
         /// So many.
         percent: f64,
+    },
+    /// Of each of these at most so many percent of the attempts fail.
+    FewFail {
+        /// These.
+        protocols: &'static [Rules],
+        /// So many.
+        percent: f64,
+        /// At this point.
+        point: usize,
     },
     /// So many percent of the attempts fail in this way.
     AbortsOf {
@@ -92,6 +101,13 @@ pub enum Test {
         /// So many times.
         paper: f64,
     },
+    /// A commit of one sends fewer bytes between servers than one of another.
+    FewerBytes {
+        /// The one.
+        of: At,
+        /// The other.
+        than: At,
+    },
     /// Half of the transactions of one take so many times as long as half of another's, or less.
     TimesAsLong {
         /// The one.
@@ -100,6 +116,61 @@ pub enum Test {
         to: At,
         /// So many times.
         paper: f64,
+    },
+    /// A commit of one takes so many times as much as one of another.
+    TimesCost {
+        /// The one.
+        of: At,
+        /// The other.
+        to: At,
+        /// As much of this.
+        cost: Cost,
+        /// So many times.
+        paper: f64,
+    },
+    /// A commit of each of these takes more than one of each of those.
+    CostsMore {
+        /// These.
+        these: &'static [Rules],
+        /// Those.
+        than: &'static [Rules],
+        /// More of this.
+        cost: Cost,
+        /// At this point.
+        point: usize,
+    },
+    /// Each is within a quarter of its fastest at all points.
+    Flat {
+        /// These.
+        protocols: &'static [Rules],
+    },
+    /// A commit of each takes as much at all points, within a quarter of the most.
+    CostsAsMuch {
+        /// These.
+        protocols: &'static [Rules],
+        /// As much of this.
+        cost: Cost,
+    },
+    /// At each point a smaller share of the attempts of one fails than of another's, in all at most so many times the share, and in all it
+    /// commits no less.
+    Paired {
+        /// The one.
+        of: Rules,
+        /// The other.
+        to: Rules,
+        /// So many times.
+        times: f64,
+    },
+    /// A commit of one takes at most so many times as much as one of another, over all points together.
+    PairedCost {
+        /// The one.
+        of: Rules,
+        /// The other.
+        to: Rules,
+        /// As much of this.
+        cost: Cost,
+        /// So many times.
+        times: f64,
     },
     /// One is at most so many times as fast as another.
     NoMore {
@@ -427,6 +498,14 @@ impl Test {
                 let ours = results.at(at)?.abort_share();
                 Some((percent(ours), about(100.0 * ours, paper)))
             }
+            Test::FewFail { protocols, percent: most, point } => {
+                let share = |protocol: &Rules| {
+                    let run = results.at(At(*protocol, Granularity::Coarse, point))?;
+                    Some((run.abort_share(), *protocol))
+                };
+                let shares = sorted(protocols.iter().map(share).collect())?;
+                Some((list(&shares, percent), 100.0 * shares.first()?.0 <= most))
+            }
             Test::AbortsOf { at, kind, percent: paper, beside } => {
                 let run = results.at(at)?;
                 let ours = percent_of(run, kind);
@@ -459,10 +538,94 @@ impl Test {
                 let ours = per_commit(results.at(of)?)?.1 / per_commit(results.at(to)?)?.1;
                 Some((format!("{ours:.2} times"), about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
             }
+            Test::FewerBytes { of, than } => {
+                let [of, than] = [per_commit(results.at(of)?)?.1, per_commit(results.at(than)?)?.1];
+                Some((format!("{of:.0} bytes against {than:.0}"), of < than))
+            }
             Test::TimesAsLong { of, to, paper } => {
                 let ours = results.at(of)?.latency_us.p50 / results.at(to)?.latency_us.p50;
                 let words = format!("{ours:.2} times, of the medians");
                 Some((words, about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
+            }
+            Test::TimesCost { of, to, cost, paper } => {
+                let (of, to) = (cost.of(results.at(of)?)?, cost.of(results.at(to)?)?);
+                let (ours, show) = (of / to, cost.show());
+                let words = format!("{ours:.2} times: {} and {}", show(of), show(to));
+                Some((words, about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
+            }
+            Test::CostsMore { these, than, cost, point } => {
+                let each = |protocol: &Rules| {
+                    Some((cost.of(results.at(At(*protocol, Granularity::Coarse, point))?)?, *protocol))
+                };
+                let (these, than) =
+                    (sorted(these.iter().map(each).collect())?, sorted(than.iter().map(each).collect())?);
+                let holds = these.last()?.0 > than.first()?.0;
+                Some((format!("{}; {}", list(&these, cost.show()), list(&than, cost.show())), holds))
+            }
+            Test::Flat { protocols } => {
+                let mut words = Vec::new();
+                let mut holds = true;
+                for &protocol in protocols {
+                    let course = results.course(protocol, Granularity::Coarse)?;
+                    let most = fastest(&course)?;
+                    let least = course.iter().map(|(_, run)| run.committed_per_s).fold(most, f64::min);
+                    holds &= least >= 0.75 * most;
+                    words.push(format!("{} {} to {}", protocol.name(), rate(least), rate(most)));
+                }
+                Some((words.join("; "), holds))
+            }
+            Test::CostsAsMuch { protocols, cost } => {
+                let mut words = Vec::new();
+                let mut holds = true;
+                for &protocol in protocols {
+                    let course = results.course(protocol, Granularity::Coarse)?;
+                    let costs = course.iter().map(|(_, run)| cost.of(run)).collect::<Option<Vec<f64>>>()?;
+                    let most = costs.iter().copied().fold(0.0, f64::max);
+                    let least = costs.iter().copied().fold(most, f64::min);
+                    holds &= least >= 0.75 * most;
+                    words.push(format!(
+                        "{} {} to {}",
+                        protocol.name(),
+                        cost.show()(least),
+                        cost.show()(most)
+                    ));
+                }
+                Some((words.join("; "), holds))
+            }
+            Test::Paired { of, to, times } => {
+                let (of, to) =
+                    (results.course(of, Granularity::Coarse)?, results.course(to, Granularity::Coarse)?);
+                let all = |runs: &[(usize, &RunReport)], count: fn(&RunReport) -> u64| -> u64 {
+                    runs.iter().map(|(_, run)| count(run)).sum()
+                };
+                let fewer =
+                    of.iter().zip(&to).filter(|(of, to)| of.1.abort_share() < to.1.abort_share()).count();
+                let (failed, commits) = (
+                    [all(&of, RunReport::aborted), all(&to, RunReport::aborted)],
+                    [all(&of, |run| run.committed), all(&to, |run| run.committed)],
+                );
+                let shares = [0, 1].map(|at| failed[at] as f64 / (failed[at] + commits[at]).max(1) as f64);
+                let ours = shares[0] / shares[1];
+                let words = format!(
+                    "{ours:.3} times: {} and {} fail, fewer {fewer} of {} times; {} and {} commits",
+                    percent(shares[0]),
+                    percent(shares[1]),
+                    to.len(),
+                    commits[0],
+                    commits[1]
+                );
+                Some((words, ours <= times && fewer == to.len() && commits[0] >= commits[1]))
+            }
+            Test::PairedCost { of, to, cost, times } => {
+                let mean = |protocol| {
+                    let course = results.course(protocol, Granularity::Coarse)?;
+                    let all = course.iter().map(|(_, run)| Some(cost.of(run)? * run.committed as f64));
+                    let commits: u64 = course.iter().map(|(_, run)| run.committed).sum();
+                    Some(all.sum::<Option<f64>>()? / commits.max(1) as f64)
+                };
+                let (of, to) = (mean(of)?, mean(to)?);
+                let (ours, show) = (of / to, cost.show());
+                Some((format!("{ours:.3} times: {} and {}", show(of), show(to)), ours <= times))
             }
             Test::NoMore { of, to, times } => {
                 let ours = results.at(of)?.committed_per_s / results.at(to)?.committed_per_s;
@@ -739,10 +902,14 @@ impl Test {
             | Test::GainsNothing { from: point, .. }
             | Test::Grows { from: point, .. }
             | Test::Clock { at: At(.., point), .. }
+            | Test::CostsMore { point, .. }
+            | Test::FewFail { point, .. }
             | Test::Sparing { cores: point, .. } => vec![point],
             Test::Times { of: At(.., one), to: At(.., other), .. }
             | Test::TimesBytes { of: At(.., one), to: At(.., other), .. }
+            | Test::FewerBytes { of: At(.., one), than: At(.., other) }
             | Test::TimesAsLong { of: At(.., one), to: At(.., other), .. }
+            | Test::TimesCost { of: At(.., one), to: At(.., other), .. }
             | Test::NoMore { of: At(.., one), to: At(.., other), .. }
             | Test::AtLeast { of: At(.., one), to: At(.., other), .. }
             | Test::ClocksAlike { of: At(.., one), to: At(.., other) }
@@ -754,6 +921,10 @@ impl Test {
             | Test::FailsMore { .. }
             | Test::Slows { .. }
             | Test::SameTraffic { .. }
+            | Test::Flat { .. }
+            | Test::CostsAsMuch { .. }
+            | Test::Paired { .. }
+            | Test::PairedCost { .. }
             | Test::Plateau { .. }
             | Test::Below { .. }
             | Test::Alike { .. }

@@ -118,6 +118,7 @@ const fn variant(contention_percent: u8, read_only_percent: u8) -> Variant {
             distinct: false,
             overwrites: false,
             reads_run: true,
+            read_frontier: false,
         }),
         busy_turns: BUSY_TURNS_DEFAULT,
         backs_off: false,
@@ -136,6 +137,11 @@ fn of_workload(variant: &mut Variant, change: fn(&mut Contended)) {
 const UNRUN: Alternative = Alternative {
     words: "transactions that only read counted, but not run under dynamic, as the paper measured",
     change: |variant| of_workload(variant, |contended| contended.reads_run = false),
+};
+/// The paper's future work (§VII.A).
+const FRONTIER: Alternative = Alternative {
+    words: "transactions that only read do so at a read frontier under dynamic, and leave no marks",
+    change: |variant| of_workload(variant, |contended| contended.read_frontier = true),
 };
 const BY_OPERATION: Alternative = Alternative {
     words: "each operation on a side of the ratio of its own",
@@ -166,9 +172,10 @@ const MACHINE: Alternative = Alternative {
 };
 
 const ALTERNATIVES: &[Alternative] =
-    &[UNRUN, BY_OPERATION, DISTINCT, OVERWRITES, PAUSES, LOOKS, SPREAD, MACHINE];
+    &[UNRUN, FRONTIER, BY_OPERATION, DISTINCT, OVERWRITES, PAUSES, LOOKS, SPREAD, MACHINE];
 /// On more cores than the other machine has.
-const OF_FIGURE_5: &[Alternative] = &[UNRUN, BY_OPERATION, DISTINCT, OVERWRITES, PAUSES, LOOKS, SPREAD];
+const OF_FIGURE_5: &[Alternative] =
+    &[UNRUN, FRONTIER, BY_OPERATION, DISTINCT, OVERWRITES, PAUSES, LOOKS, SPREAD];
 /// Of one protocol, which is not dynamic.
 const OF_FIGURE_1: &[Alternative] = &[
     Alternative {

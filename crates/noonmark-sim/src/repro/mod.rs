@@ -10,7 +10,7 @@
 //! and where it says nothing, what the program that its authors published does; the machine's constants are in
 //! [`machine`](crate::machine), older still. What does not come out is reported like what does.
 //!
-//! Read [`granularity`], [`dynamic`], [`sundial`] and [`slow_clocks`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
+//! Read [`granularity`], [`dynamic`], [`sundial`], [`slow_clocks`], [`cluster`], [`cluster_ranges`] and [`disttictoc`] for the experiments, `cell.rs` for one run, `claim.rs` for how words become comparisons.
 //!
 //! What it does not do: it prints nothing, and measures no real time.
 
@@ -18,19 +18,27 @@ mod axis;
 mod cell;
 mod claim;
 pub mod cluster;
+pub mod cluster_ranges;
+pub mod cluster_tpcc;
+mod cost;
+pub mod disttictoc;
 pub mod dynamic;
 pub mod granularity;
 mod site;
 pub mod slow_clocks;
 pub mod splitting;
 pub mod sundial;
+mod warehouses;
 
 pub use axis::{Axis, Points};
 pub use cell::{Cell, Size, run};
 pub use claim::{At, Claim, Test};
+pub use cost::{Cost, Part};
 pub use site::Site;
+pub use warehouses::ItemsBy;
 
 use crate::memory::Bench;
+use crate::network::disttictoc::WorkingSet;
 use crate::{Machine, Placement};
 use noonmark::{Leases, Protocol};
 use noonmark_workloads::report::{Change, Failures, Reproduction, RunReport};
@@ -40,7 +48,9 @@ use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
 /// All experiments, by paper, in the order of their figures.
 pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
-    let papers = granularity::ALL.iter().chain(dynamic::ALL).chain(sundial::ALL).chain(cluster::ALL);
+    let clusters =
+        cluster::ALL.iter().chain(cluster_ranges::ALL).chain(cluster_tpcc::ALL).chain(disttictoc::ALL);
+    let papers = granularity::ALL.iter().chain(dynamic::ALL).chain(sundial::ALL).chain(clusters);
     papers.chain(slow_clocks::ALL).chain(splitting::ALL)
 }
 
@@ -88,8 +98,41 @@ pub enum Rules {
     Copying(Reuse),
     /// Those of `dynamic`, at servers that freeze all commit times from the first on, as MaaT does [Sundial §5.2].
     Freezing,
+    /// Those of `ranges`, whose ranges begin at the time of the server's clock [Sundial, Appendix].
+    Clocked,
+    /// Those of `sundial`, at servers that come by TPC-C's items like this.
+    Items(ItemsBy),
+    /// Those of `sundial` as they are printed: what is prepared is read in any case, leases are extended at commit only.
+    Printed,
+    /// Those of `tictoc` at workers that share nothing: what a transaction reads and writes in one set or in two, and how many workers.
+    Sets(WorkingSet, Workers),
     /// A control's, in transactional memory. Granularities are nothing to it.
     Memory(Contender),
+}
+
+/// How many workers that share nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// As the variant has it.
+    Varied,
+    /// 1.
+    One,
+    /// 2.
+    Two,
+    /// 3.
+    Three,
+}
+
+impl Workers {
+    /// In a variant of so many.
+    fn count(self, varied: u16) -> u16 {
+        match self {
+            Workers::Varied => varied,
+            Workers::One => 1,
+            Workers::Two => 2,
+            Workers::Three => 3,
+        }
+    }
 }
 
 /// When copies are read [Sundial §4.2].
@@ -112,6 +155,17 @@ impl Rules {
             Rules::Copying(Reuse::Never) => "sundial, always request",
             Rules::Copying(Reuse::Voted) => "sundial, hybrid",
             Rules::Freezing => "dynamic, frozen without end",
+            Rules::Clocked => "ranges, by clocks",
+            Rules::Items(items) => items.name(),
+            Rules::Printed => "sundial, as printed",
+            Rules::Sets(WorkingSet::Combined, Workers::Varied) => "tictoc, one set",
+            Rules::Sets(WorkingSet::Combined, Workers::One) => "tictoc, 1 worker",
+            Rules::Sets(WorkingSet::Combined, Workers::Two) => "tictoc, 2 workers",
+            Rules::Sets(WorkingSet::Combined, Workers::Three) => "tictoc, 3 workers",
+            Rules::Sets(WorkingSet::Apart, Workers::Varied) => "tictoc, two sets",
+            Rules::Sets(WorkingSet::Apart, Workers::One) => "tictoc, two sets, 1 worker",
+            Rules::Sets(WorkingSet::Apart, Workers::Two) => "tictoc, two sets, 2 workers",
+            Rules::Sets(WorkingSet::Apart, Workers::Three) => "tictoc, two sets, 3 workers",
             Rules::Memory(contender) => contender.name(),
         }
     }
@@ -169,6 +223,10 @@ pub enum Workload {
     Leased(Leased),
     /// The same on servers of a cluster.
     Spanning(Spanning),
+    /// All of TPC-C on servers of a cluster [Sundial §6.1].
+    Warehouses(Warehouses),
+    /// [DistTicToc §2.2]'s, at workers that share nothing.
+    Sharing(Sharing),
     /// New-Order, Payment and Order-Status [Granularity §3.3].
     Tpcc {
         /// `W_YTD`.
@@ -256,6 +314,8 @@ pub struct Contended {
     pub overwrites: bool,
     /// Whether transactions that only read are run under `dynamic`, too; if not, they are counted and take no time.
     pub reads_run: bool,
+    /// Whether those read at a frontier under `dynamic`, and leave no marks.
+    pub read_frontier: bool,
 }
 
 /// Transactions of sixteen operations, each of them a read nine times out of ten.
@@ -267,6 +327,8 @@ pub struct Leased {
     pub overwrites: bool,
     /// What the table does besides under `sundial`.
     pub leases: Leases,
+    /// The exponent of the power law that rows are read and written by, in hundredths.
+    pub skew: u16,
 }
 
 /// Transactions of sixteen operations, each of them a read nine times out of ten and at home nine times out of ten.
@@ -282,10 +344,22 @@ pub struct Spanning {
     pub together: bool,
     /// Whoever has failed pauses for a random time below this.
     pub backoff_max_us: u32,
+    /// Or below so many round trips, if any.
+    pub backoff_round_trips: u8,
+    /// How many transactions that have failed a worker keeps aside while it runs others; none: it pauses with them.
+    pub abort_buffer: u8,
+    /// Whether each attempt has an age of its own.
+    pub new_ages: bool,
+    /// How long somebody may be kept waiting for another, at least: longer where servers are far apart.
+    pub wait_max_us: u32,
     /// How long a message is on its way, about.
     pub latency_us: u32,
-    /// How long a server's input thread takes for each message, and its output thread.
+    /// How long an input thread takes for each message.
     pub handling_ns: u32,
+    /// How long an output thread does.
+    pub sending_ns: u32,
+    /// How many of either a server has.
+    pub io_threads: u8,
     /// How long an access takes.
     pub access_ns: u32,
     /// What the table does besides under `sundial`.
@@ -302,11 +376,140 @@ pub struct Spanning {
     pub cache_permille: u16,
     /// And whether whole tables have leases.
     pub leases_tables: bool,
+    /// Where reuse is voted on: how many percent of the votes must be for it.
+    pub vote_percent: u8,
+    /// Whether what is prepared is read in any case, under `sundial`.
+    pub reads_prepared: bool,
+    /// How far the clocks of the servers are apart, for protocols that go by them.
+    pub clocks_apart_us: u32,
+    /// Whether what was replaced at the commit time itself is counted as if it had been later: case (a) of Sundial's Figure 12, not (b).
+    pub then_is_later: bool,
+    /// Where transactions have ranges of commit times: how many ticks of them are frozen when they are prepared.
+    pub frozen_ticks: u64,
+    /// There, how many ticks of room are left to one that must come before another.
+    pub range_room: u64,
+    /// Whether transactions begin at the time of their server's clock, and no earlier.
+    pub begins_by_clock: bool,
+    /// Which repetition it is, from 0 on: each has a seed of its own.
+    pub repetition: u8,
+}
+
+/// Transactions at workers that share nothing: reads of one row, or transfers between accounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// How many workers.
+    pub workers: u16,
+    /// Accounts of a transfer; 0: transactions read one row.
+    pub accounts: u16,
+    /// How many times fewer rows there are than usually.
+    pub fewer_rows: u32,
+    /// Whether a transfer's accounts are asked for all together.
+    pub together: bool,
+    /// Whoever has failed pauses for a random time below this.
+    pub backoff_max_us: u32,
+    /// How long a message is on its way, about.
+    pub latency_ns: u32,
+    /// How long a worker takes for each message.
+    pub handling_ns: u32,
+    /// How long the network server takes for each, if there is one.
+    pub server_ns: Option<u32>,
+    /// How long an access takes, and each row at each round of the commit.
+    pub access_ns: u32,
+    /// How long somebody may be kept waiting for another.
+    pub wait_max_us: u32,
+}
+
+impl Sharing {
+    fn in_words(&self) -> Vec<(&'static str, String)> {
+        let Sharing {
+            workers, accounts, together, backoff_max_us, latency_ns, server_ns, wait_max_us, ..
+        } = *self;
+        let us = |ns: u32| f64::from(ns) / 1_000.0;
+        let together = match together {
+            true => "asked for all together, with one message to each worker",
+            false => "asked for one by one",
+        };
+        vec![
+            (Axis::NODES, workers.to_string()),
+            (
+                "a transaction",
+                match accounts {
+                    0 => "reads one row of ten fields of ten bytes".into(),
+                    count => {
+                        format!("moves money between {count} accounts, {together}, and writes all of them")
+                    }
+                },
+            ),
+            ("rows", "drawn evenly".into()),
+            (
+                "whoever has failed",
+                match backoff_max_us {
+                    0 => "is run again at once, with its age".into(),
+                    most => format!(
+                        "pauses for a random time below {most} µs, and keeps its age; its client pauses with it"
+                    ),
+                },
+            ),
+            ("a waiter waits", format!("for {wait_max_us} µs at most")),
+            ("a message is on its way", format!("for {} µs, a sixth more or less", us(latency_ns))),
+            ("a message takes", format!("{} µs of the worker", us(self.handling_ns))),
+            (
+                "the network server",
+                match server_ns {
+                    None => "is none: clients put messages into the queues of workers".into(),
+                    Some(ns) => format!("is one thread, and takes {} µs for each message", us(ns)),
+                },
+            ),
+            (
+                "an access takes",
+                format!(
+                    "{} µs of the worker, and each row as much at each round of the commit",
+                    us(self.access_ns)
+                ),
+            ),
+        ]
+    }
+}
+
+/// The transactions of TPC-C, each at the server of its warehouse, and at others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warehouses {
+    /// How many servers.
+    pub servers: u16,
+    /// How many warehouses each has.
+    pub a_server: u16,
+    /// How many times fewer customers and items there are than where there are few warehouses.
+    pub fewer_rows: u32,
+    /// Whether rows whose keys are known together are asked for together, with one message to each server.
+    pub together: bool,
+    /// Whether a payment reads the groups of its rows that it only reads first, and then changes the others.
+    pub by_groups: bool,
+    /// Whether it then adds to the totals of the warehouse and the district at commit, without reading them.
+    pub adds_totals: bool,
+    /// Whoever has failed pauses for a random time below this.
+    pub backoff_max_us: u32,
+    /// For how long a server holds an answer back at most, while others have what is wanted.
+    pub wait_max_us: u32,
+    /// How long a message is on its way, about.
+    pub latency_us: u32,
+    /// How long a server's input thread takes for each message, and its output thread.
+    pub handling_ns: u32,
+    /// How long an access takes.
+    pub access_ns: u32,
+    /// What tables do besides under `sundial`.
+    pub leases: Leases,
+    /// Where servers keep copies: how many thousandths of all items they may come to.
+    pub cache_permille: u16,
     /// Whether what is prepared is read in any case, under `sundial`.
     pub reads_prepared: bool,
 }
 
 impl Spanning {
+    /// A message takes so long at either end.
+    fn take_for_messages(&mut self, ns: u32) {
+        (self.handling_ns, self.sending_ns) = (ns, ns);
+    }
+
     fn in_words(&self) -> Vec<(&'static str, String)> {
         let Spanning {
             servers,
@@ -314,8 +517,14 @@ impl Spanning {
             fewer_rows: _,
             together,
             backoff_max_us,
+            backoff_round_trips,
+            abort_buffer,
+            new_ages,
+            wait_max_us,
             latency_us,
             handling_ns,
+            sending_ns,
+            io_threads,
             access_ns,
             leases,
             writes_permille,
@@ -324,13 +533,20 @@ impl Spanning {
             writes_skew,
             cache_permille,
             leases_tables,
+            vote_percent,
             reads_prepared,
+            clocks_apart_us,
+            then_is_later,
+            frozen_ticks,
+            range_room,
+            begins_by_clock,
+            repetition: _,
         } = *self;
         let share = |permille: u16| format!("{} %", f64::from(permille) / 10.0);
         let skew = |skew: u16| format!("{}", f64::from(skew) / 100.0);
         let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
         let us = |ns: u32| f64::from(ns) / 1_000.0;
-        let leased = Leased { distinct: true, overwrites: false, leases };
+        let leased = Leased { distinct: true, overwrites: false, leases, skew: reads_skew };
         let mut words = vec![
             ("servers", servers.to_string()),
             (
@@ -343,12 +559,24 @@ impl Spanning {
             ),
             (
                 "whoever has failed",
-                match backoff_max_us {
-                    0 => "is run again at once".into(),
-                    most => format!(
-                        "pauses for a random time below {most} µs, and keeps its age; its worker pauses with it"
-                    ),
+                match (backoff_round_trips, backoff_max_us) {
+                    (0, 0) => "is run again at once".into(),
+                    (0, most) => format!("pauses for a random time below {most} µs"),
+                    (1, _) => "pauses for a random time below a round trip".into(),
+                    (trips, _) => format!("pauses for a random time below {trips} round trips"),
                 },
+            ),
+            ("who is run again", either(new_ages, "has a new age", "keeps its age")),
+            (
+                "the worker of one that pauses",
+                match abort_buffer {
+                    0 => "pauses with it".into(),
+                    most => format!("runs others, until {most} have failed and wait (an abort buffer)"),
+                },
+            ),
+            (
+                "a waiter waits",
+                format!("for {} ms at most, or for 25 round trips", f64::from(wait_max_us) / 1e3),
             ),
             (
                 "a message is on its way",
@@ -365,7 +593,8 @@ impl Spanning {
             (
                 "a message takes",
                 format!(
-                    "{} µs of the sender's one output thread, as much of the receiver's one input thread",
+                    "{} µs of the sender's output thread, and {} µs of the receiver's input thread; of either a server has {io_threads}",
+                    us(sending_ns),
                     us(handling_ns)
                 ),
             ),
@@ -376,8 +605,9 @@ impl Spanning {
             (Axis::WRITES, share(writes_permille)),
             ("accesses to other servers", format!("{remote_percent} %")),
             (Axis::SKEW, skew(reads_skew)),
-            ("exponent of writes", skew(writes_skew)),
+            (Axis::WRITES_SKEW, skew(writes_skew)),
             (Axis::CACHE, share(cache_permille)),
+            (Axis::CLOCKS, format!("{clocks_apart_us} µs")),
             (
                 "rows whose writer has prepared",
                 either(
@@ -390,8 +620,36 @@ impl Spanning {
                 "whole tables",
                 either(leases_tables, "have leases where they are seldom written", "have no leases"),
             ),
+            (
+                "copies are reused by vote",
+                format!("if {vote_percent} % of the votes of their table are for it"),
+            ),
+            (
+                "what was replaced at the commit time itself",
+                either(
+                    then_is_later,
+                    "is in case (a), as in the paper's §5.1",
+                    "is in case (b), as in the paper's figure",
+                ),
+            ),
         ];
         words.extend(leased.in_words().into_iter().take(2));
+        let begin = either(
+            begins_by_clock,
+            "at the time of their server's clock",
+            "after the last commit that their client knows of",
+        );
+        let frozen = match frozen_ticks {
+            u64::MAX => "all from the first on".to_owned(),
+            ticks => format!("{ticks} ticks"),
+        };
+        words.push((
+            "ranges of commit times",
+            format!(
+                "begin {begin}; who must come before another is left {range_room} ticks of room, if there is no end to it; who is prepared has \
+                 frozen {frozen}, or fewer"
+            ),
+        ));
         words
     }
 }
@@ -433,6 +691,8 @@ impl Variant {
             // What follows below is of the engine.
             Workload::Memory(short) => return short.in_words(),
             Workload::Spanning(spanning) => return spanning.in_words(),
+            Workload::Warehouses(warehouses) => return warehouses.in_words(),
+            Workload::Sharing(sharing) => return sharing.in_words(),
             Workload::Ycsb { ascending, parts_columns, writes_percent } => {
                 words.push(("operations", format!("{writes_percent} % writes")));
                 words.push((
@@ -559,7 +819,7 @@ impl Contended {
 }
 
 impl Leased {
-    fn in_words(&self) -> [(&'static str, String); 5] {
+    fn in_words(&self) -> [(&'static str, String); 6] {
         let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
         let Leases { extended_by, write_times } = self.leases;
         [
@@ -587,6 +847,7 @@ impl Leased {
                 "what was replaced at the commit time itself",
                 "is in case (b), as in the paper's figure; in its §5.1 it is in case (a)".into(),
             ),
+            (Axis::SKEW, format!("{}, and of writes the same", f64::from(self.skew) / 100.0)),
         ]
     }
 }
@@ -736,6 +997,8 @@ pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, Run
                 "servers of a cluster".into()
             }
             Workload::Spanning(spanning) => format!("{} servers", spanning.servers),
+            Workload::Warehouses(warehouses) => format!("{} servers", warehouses.servers),
+            Workload::Sharing(_) => "workers that share nothing".into(),
             _ => experiment.variant.machine.name.into(),
         },
         seed: plan.seed,

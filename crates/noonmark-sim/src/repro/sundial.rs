@@ -44,6 +44,7 @@ pub const ALL: &[Experiment] = &[Experiment {
             distinct: true,
             overwrites: false,
             leases: Leases { extended_by: None, write_times: 0 },
+            skew: 90,
         }),
         busy_turns: BUSY_TURNS_DEFAULT,
         backs_off: true,

@@ -18,9 +18,10 @@ use super::{Conflict, Control, Ending};
 use crate::desk::{Common, Desk};
 use crate::lines::Spot;
 use crate::log::Lent;
+use crate::transaction::settle_at;
 use crate::{Dcotl, DcotlSf, Dctl, DctlSf, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf};
 use noonmark_core::sync::{AtomicU64, Ordering, check_every_order, fence, thread};
-use noonmark_core::{Epochs, SlotId, Step, Threads};
+use noonmark_core::{Epochs, SlotId, Step, Threads, WaitingRoom};
 use std::sync::Arc;
 
 fn slot(index: usize) -> SlotId {
@@ -363,7 +364,7 @@ fn an_irrevocable_transaction_is_alone_with_what_it_touches() {
 /// Two transactions under two-phase locking, which read one variable and write the other, crosswise: so that each may
 /// have to wait for, or make way for, the other. Neither waits for ever, and each sees all of the other or nothing.
 ///
-/// *Planted*: `look` and the compare-and-swap of `write` no stronger than acquire; `release` relaxed.
+/// *Planted*: `release` relaxed.
 #[test]
 fn under_two_phase_locking_the_older_goes_first() {
     check_every_order(Some(3), || {
@@ -395,6 +396,94 @@ fn under_two_phase_locking_the_older_goes_first() {
         other.join().unwrap();
         let values = [0, 1].map(|index: usize| two.cells[index].load(Ordering::Relaxed));
         assert!(values == [1, 2] || values == [2, 1], "one came first, and the other saw it: {values:?}");
+    });
+}
+
+/// Slots 1 and, if there are `many`, 2 have read the first variable, so that they are on record, and one of them comes again, or slot 3, which
+/// has no row yet; a writer comes at the same time. The one who reads sees all of what is written or nothing.
+fn reader_and_writer(many: bool, reader: usize) {
+    check_every_order(Some(3), move || {
+        let two = Two::<TwoPlSf>::new();
+        let mut desks = [1, 2, 3].map(|index: usize| two.desk(index));
+        for desk in &desks[..1 + usize::from(many)] {
+            desk.begin(false, 0);
+            TwoPlSf::begin(desk, false);
+            assert_eq!((two.read(desk, 0, true), two.read(desk, 1, true)), (Some(0), Some(0)));
+            assert!(two.end(desk, Ending::Commit));
+        }
+        desks.swap(0, reader - 1);
+        let [desk, ..] = desks;
+        let reader = {
+            let two = two.clone();
+            thread::spawn(move || {
+                desk.begin(false, 1);
+                TwoPlSf::begin(&desk, false);
+                let values = [0, 1].map(|index: usize| {
+                    let load = || two.cells[index].load(Ordering::Relaxed);
+                    patiently(|| TwoPlSf::read(&desk, Spot::of(&two.locks[index]), true, load))
+                });
+                two.end(&desk, Ending::Restart(Conflict::ReadLocked));
+                if let [Some(first), Some(second)] = values {
+                    assert_eq!(first, second, "a state that there never was");
+                }
+            })
+        };
+        let desk = two.desk(4);
+        desk.begin(false, 2);
+        TwoPlSf::begin(&desk, false);
+        let has_all = (0..2).all(|index: usize| {
+            let is_locked = patiently(|| TwoPlSf::write(&desk, Spot::of(&two.locks[index]))).is_some();
+            if is_locked {
+                desk.store::<u64>(Spot::of(&two.locks[index]), &two.cells[index], 7);
+            }
+            is_locked
+        });
+        two.end(&desk, if has_all { Ending::Commit } else { Ending::Restart(Conflict::WriteLocked) });
+        reader.join().unwrap();
+    });
+}
+
+/// *Planted*: `enter` no stronger than release; `look` and `reads` no stronger than acquire; `change` no stronger than both; `leave`
+/// relaxed.
+#[test]
+fn a_reader_on_record_and_a_writer_see_each_other() {
+    reader_and_writer(false, 1);
+}
+
+/// *Planted*: the number of rows raised, or looked at, by a step that is not sequentially consistent.
+#[test]
+fn one_of_many_readers_and_a_writer_see_each_other() {
+    reader_and_writer(true, 2);
+    reader_and_writer(true, 3);
+}
+
+/// A writer sleeps until a reader has left. A lost wake-up is a deadlock, which loom reports.
+///
+/// *Planted*: the reader's step relaxed; the writer's.
+#[test]
+fn a_reader_that_leaves_wakes_the_writer() {
+    check_every_order(None, || {
+        let two = Two::<TwoPlSf>::new();
+        let room = Arc::new(WaitingRoom::new());
+        let reader = two.desk(1);
+        reader.begin(false, 1);
+        TwoPlSf::begin(&reader, false);
+        assert_eq!(two.read(&reader, 0, true), Some(0));
+        let reader = {
+            let (two, room) = (two.clone(), room.clone());
+            thread::spawn(move || {
+                TwoPlSf::release(&reader, Ending::Commit, |on| room.wake(on));
+                reader.settle(true, &two.epochs);
+            })
+        };
+        let desk = two.desk(2);
+        desk.begin(false, 2);
+        TwoPlSf::begin(&desk, false);
+        let ask = || TwoPlSf::write(&desk, Spot::of(&two.locks[0]));
+        assert!(settle_at(&desk, ask, || &room).is_ok(), "the reader has drawn no number");
+        two.end(&desk, Ending::Commit);
+        reader.join().unwrap();
+        assert_eq!(room.count(), 0);
     });
 }
 

@@ -24,6 +24,7 @@ pub mod lock_word;
 mod loom_tests;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod plays;
+pub mod read_rows;
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod scripts;
 #[cfg(all(test, not(loom), not(shuttle)))]
@@ -31,6 +32,7 @@ mod starving;
 pub mod tictoc;
 pub mod tinystm;
 pub mod tl2;
+pub mod two_pl_lock;
 pub mod two_pl_sf;
 pub mod versioned;
 
@@ -86,7 +88,7 @@ pub enum Ending {
 /// | [`Tl2Gv4`](crate::Tl2Gv4) | §2, §7; DISC 2006; `tl2.rs` | yes | no | by a transaction that has locked something: before its validation, and once if it is undone; or by another one at the same moment | nothing | a new time of the clock |
 /// | [`Tl2Gv5`](crate::Tl2Gv5) | §2, §7; `tl2.rs` | yes | no | by an attempt that a newer value ends, to that value's time; also if its own thread has written it | nothing | the clock's next time |
 /// | [`TinyStm`](crate::TinyStm) | §2, §7; PPoPP 2008, TPDS 2010; `tinystm.rs` | yes | no | by a transaction that has locked something: before its validation, by one; and when it is undone, if a lock has the clock's present time | nothing | the time after the one before |
-/// | [`TwoPlSf`](crate::TwoPlSf) | §2, §7; PPoPP 2023; `two_pl_sf.rs` | yes | yes: the older goes first | by a transaction that finds somebody else in its way, once until it is over: it draws its age | a bit of the read indicator, in a view too, and takes it off when it ends | the version from before |
+/// | [`TwoPlSf`](crate::TwoPlSf) | §2, §7; PPoPP 2023; `two_pl_sf.rs` | yes | yes: the older goes first | by a transaction that finds somebody else in its way, once until it is over: it draws its age | a bit in its slot's own row of the read indicator, in a view too, which is cleared when it ends; and the lock word, if its slot has not read since it was last taken for writing | the version from before |
 /// | [`TicToc`](crate::TicToc) | §2, §7; SIGMOD 2016; `tictoc.rs` | **no**: for [`TFixed`](crate::TFixed) only | no | there is none | nothing; when it is validated, a later end of the validity, if need be | a new version, valid from just after the last read of the one before |
 ///
 /// (Sections and algorithms are the paper's.) All write in place, under a lock, and keep an undo log. `K` is

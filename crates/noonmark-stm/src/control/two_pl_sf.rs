@@ -1,8 +1,8 @@
 //! `2PLSF` (Ramalhete, Correia and Felber, PPoPP 2023): two-phase locking in which nobody starves, as SlowClocks measures it.
 //!
 //! Whatever a transaction reads it locks for reading, whatever it writes for writing, and it lets go of all of it when it
-//! ends. Nothing is validated, no clock is looked at. The read locks are a *read indicator*: a bit for each slot, so that
-//! readers of one object meet on the line of its lock, but never wait for each other.
+//! ends. Nothing is validated, no clock is looked at. A read lock is a bit in a row of the reader's own ([`super::read_rows`]), so
+//! that readers of one object neither wait for each other nor take lines from each other.
 //!
 //! # Who waits for whom
 //!
@@ -17,148 +17,59 @@
 //! An irrevocable one has the timestamp 0, and is thus never interrupted. The ticket of the driver sees to it that there is
 //! one at a time.
 //!
+//! # In whose rows a writer looks
+//!
+//! To look into the rows of all slots for each lock that is taken is what rows cost, and mostly in vain: what is written is
+//! read by few. So the word of a lock keeps a *record of who has read it* ([`super::two_pl_lock`]). A reader that finds himself on record leaves the word as it
+//! is. If not, he puts himself there, also while somebody holds the word: so the next writer finds him, and makes way if he is older.
+//! A writer that takes the word takes all off the record, and looks into the rows of those who were there. If he
+//! has to let go before all have left, he puts them back.
+//!
+//! So what one transaction reads and then writes, and no other does meanwhile, is looked for in no other row, whoever has it next; and what many read, and few
+//! write, is on one line that all of them have in their caches.
+//!
 //! # The order that makes it right
 //!
-//! *Locks.* A reader *enters the indicator, then looks at the writer's word*; a writer *takes the word, then looks at the
-//! indicator*; all four steps are sequentially consistent ([`Readers`]). So of two who come at once, one sees the other.
-//! What a holder stored comes before his release, which whoever finds the lock free acquires.
+//! *Locks.* A reader *enters his row, then looks at the word*, and has the lock only if nobody else holds the word *and he is on record there*; a writer *takes the word, then looks into the rows of those who were on record*. All four steps are
+//! sequentially consistent, so of two who come at once, one sees the other: whoever has the lock for reading is on record, or was when a holder
+//! took the word who still looks for him. What a holder stored comes before his release, which whoever finds the lock free acquires.
 //!
 //! *Timestamps.* One who draws *announces that he is about to, draws, and announces what he drew*; the other *draws, then
 //! looks*. If the other finds nothing, his own number is the lower one, whatever is drawn later. If he finds that somebody is
 //! about to draw, he looks again. So what has been decided once stays decided, for as long as the two go on.
 //!
-//! *Sleep.* All who wait at a lock wait for the same key. A writer that sleeps until readers leave has marked the indicator;
-//! whoever leaves it finds the mark, and wakes. One that sleeps until the writer has gone has marked the word, from what it
-//! looked at; the release finds the mark.
+//! *Sleep.* A writer that sleeps until a reader leaves *marks the reader's slot, then looks into its row again*; the reader *leaves, then takes the mark
+//! off, and wakes whoever waits for the slot*. Both change the mark in one atomic step: if the writer's comes first, the reader finds the
+//! mark; if the reader's does, the writer acquires what was before it, and finds the row as it was left. The marks are not in the rows, so
+//! that to leave is a plain store for each lock, and one such step for all of them.
+//! One that sleeps until the writer has gone has marked the word, from what it looked at; the release finds the mark.
 //! A sleeping writer need not hear that somebody older has come, for whom it must make way: it sleeps for one who is
 //! younger, who waits for nobody older and so ends; then it looks at all of them.
 //!
 //! # Departures
 //!
 //! - The paper's threads spin. Here rules answer [`Step::Wait`], and it is the driver who spins first, and then sleeps.
-//! - Locks are one for each object, or in a table, as the world wants; the paper's are in a table.
+//! - Locks are one for each object, or in a table, as the world wants; the paper's are in a table. Places in rows are made of addresses in both.
+//! - The record of readers in the lock word is ours; a writer of theirs looks into the rows of all threads (`docs/decisions/0038`).
 //! - A word counts the commits that wrote it, for those who wait for a change of what they have read (`retry`).
-//! - Slots are at most [`SLOTS`]: two words of the indicator.
 //!
-//! What it does not do: reads are not free of writes to shared lines; that is its price, and why the paper leaves it behind.
+//! What it does not do: reads are not free of writes. Each sets a bit, in a step that empties the processor's buffer of stores; that is its price,
+//! and why the paper leaves it behind. Two objects may share a bit, so that a writer of one waits for a reader of the other.
 
+use super::read_rows::{self, Place, Row, Rows};
+use super::two_pl_lock::{GROUPS, Lock, Record, VERSION, VERSION_SHIFT, WATCHED, Word};
 use super::{Conflict, Control, Ending};
 use crate::desk::Desk;
-use crate::lines::{Note, Noted, Space, Spot};
+use crate::lines::{LINE_BYTES, Noted, Object, Space, Spot};
 use crate::log::Lent;
 use crate::planted::Bug;
 use noonmark_core::sync::{AtomicU64, CachePadded, Ordering};
-use noonmark_core::{Access, Host, Line, Readers, SlotId, Step, WaitFor};
-use std::cell::Cell;
-
-/// How many slots an indicator has room for.
-pub const SLOTS: usize = 126;
-const READER_WORDS: usize = Readers::words_for(SLOTS);
+use noonmark_core::{Access, Host, Label, SlotId, Step, WaitFor};
+use std::cell::{Cell, OnceCell};
 
 /// Two-phase locking without starvation: see `control/two_pl_sf.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct TwoPlSf;
-
-/// What a writer's word says.
-///
-/// ```text
-///   63 .. 12                  11 .. 2                 1              0
-///   commits that wrote this   the holder's slot + 1,  somebody wants somebody waits
-///                             or 0: free              the lock       for a change
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word(u64);
-
-const WATCHED: u64 = 1;
-const WANTED: u64 = 1 << 1;
-const HOLDER_SHIFT: u32 = 2;
-const HOLDER: u64 = 0x3ff << HOLDER_SHIFT;
-const VERSION_SHIFT: u32 = 12;
-
-impl Word {
-    fn holder(self) -> Option<SlotId> {
-        ((self.0 & HOLDER) >> HOLDER_SHIFT).checked_sub(1).and_then(|index| SlotId::new(index as usize))
-    }
-
-    #[inline(always)]
-    fn is_free(self) -> bool {
-        self.0 & HOLDER == 0
-    }
-
-    #[inline(always)]
-    fn is_held_by(self, slot: SlotId) -> bool {
-        self.0 & HOLDER == (slot.index() as u64 + 1) << HOLDER_SHIFT
-    }
-
-    #[inline(always)]
-    fn version(self) -> u64 {
-        self.0 >> VERSION_SHIFT
-    }
-
-    #[inline(always)]
-    fn taken_by(self, slot: SlotId) -> Word {
-        Word(self.0 & !HOLDER | (slot.index() as u64 + 1) << HOLDER_SHIFT)
-    }
-}
-
-/// The lock of one object: 24 bytes.
-#[derive(Debug)]
-pub struct Lock {
-    /// See [`Word`].
-    writer: AtomicU64,
-    readers: [AtomicU64; READER_WORDS],
-}
-
-impl Default for Lock {
-    fn default() -> Self {
-        Lock { writer: AtomicU64::new(0), readers: std::array::from_fn(|_| AtomicU64::new(0)) }
-    }
-}
-
-impl Lock {
-    #[inline(always)]
-    fn readers(&self) -> Readers<'_> {
-        Readers::new(&self.readers)
-    }
-
-    /// *Sequentially consistent*: the reader's half of the Dekker pattern; and so it acquires what the last holder wrote.
-    #[inline(always)]
-    fn look(&self) -> Word {
-        Word(self.writer.load(Ordering::SeqCst))
-    }
-
-    /// To one who may hold it, and asks himself.
-    #[inline(always)]
-    fn own(&self) -> Word {
-        // Relaxed: if it names the caller, the caller wrote it; if not, he goes on to look properly.
-        Word(self.writer.load(Ordering::Relaxed))
-    }
-
-    /// Marks the word as wanted, if it still is `seen`: then its release wakes.
-    fn want(&self, seen: Word) -> bool {
-        // Relaxed: the order of changes of this one word is enough, see `noonmark_core::WaitingRoom`.
-        // A word that is marked already is looked at once more all the same.
-        self.writer.compare_exchange(seen.0, seen.0 | WANTED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// Lets go of it, as one who has written it or not; whether anybody must be woken.
-    #[inline(always)]
-    fn release(&self, has_changed: bool) -> bool {
-        // Only the holder changes the version and the holder, and he is the caller; others may set marks, which this
-        // takes off. Release: the values come before.
-        if has_changed {
-            let next = (self.own().version() + 1) << VERSION_SHIFT;
-            self.writer.swap(next, Ordering::Release) & (WANTED | WATCHED) != 0
-        } else {
-            // Who waits for a change sleeps on.
-            self.writer.fetch_and(!(HOLDER | WANTED), Ordering::Release) & WANTED != 0
-        }
-    }
-
-    fn key(&self) -> WaitFor {
-        WaitFor::release_of(self)
-    }
-}
 
 /// No timestamp.
 const NONE: u64 = u64::MAX;
@@ -167,20 +78,34 @@ const DRAWING: u64 = u64::MAX - 1;
 /// Of a timestamp: somebody sleeps until its transaction is over.
 const AWAITED: u64 = 1;
 
+/// What a slot has to say to the others.
+#[derive(Debug)]
+struct Announced {
+    /// Twice its transaction's timestamp, and [`AWAITED`]; or [`NONE`], or [`DRAWING`].
+    number: AtomicU64,
+    /// Not 0: somebody sleeps until it leaves its row.
+    is_read_awaited: AtomicU64,
+}
+
 /// What all transactions share.
 #[derive(Debug)]
 pub struct Shared {
     /// The conflict clock: the number that is drawn next. From 1 on: 0 is the irrevocable transaction's.
     clock: CachePadded<AtomicU64>,
-    /// By slot: twice its transaction's timestamp, and [`AWAITED`]; or [`NONE`], or [`DRAWING`].
-    announced: Box<[CachePadded<AtomicU64>]>,
+    /// By slot.
+    announced: Box<[CachePadded<Announced>]>,
+    rows: Rows,
 }
 
 impl Default for Shared {
     fn default() -> Self {
         Shared {
             clock: CachePadded(AtomicU64::new(1)),
-            announced: (0..SLOTS).map(|_| CachePadded(AtomicU64::new(NONE))).collect(),
+            announced: (0..read_rows::SLOTS)
+                .map(|_| Announced { number: AtomicU64::new(NONE), is_read_awaited: AtomicU64::new(0) })
+                .map(CachePadded)
+                .collect(),
+            rows: Rows::default(),
         }
     }
 }
@@ -196,7 +121,13 @@ impl Shared {
     #[inline(always)]
     fn of(&self, host: &impl Host, slot: SlotId, access: Access) -> &AtomicU64 {
         touch_announced(host, slot, access);
-        &self.announced[slot.index()]
+        &self.announced[slot.index()].number
+    }
+
+    /// Whether somebody sleeps until a slot leaves its row.
+    fn read_awaited(&self, host: &impl Host, slot: SlotId) -> &AtomicU64 {
+        touch_announced(host, slot, Access::ReadModifyWrite);
+        &self.announced[slot.index()].is_read_awaited
     }
 
     /// *Sequentially consistent*: after the caller's own drawing.
@@ -220,6 +151,29 @@ impl Shared {
         number
     }
 
+    /// Sees to it that the caller is woken when this slot leaves its row, unless it has done so. He looks into the row after this.
+    fn await_reader(&self, host: &impl Host, slot: SlotId) -> WaitFor {
+        let awaited = self.read_awaited(host, slot);
+        // Acquire: whatever was before the slot's own step, if that came first. Release, as it is one chain of steps: see the page.
+        awaited.fetch_or(1, Ordering::AcqRel);
+        self.left(slot)
+    }
+
+    /// What those wait for who wait for a slot to leave its row.
+    fn left(&self, slot: SlotId) -> WaitFor {
+        WaitFor::release_of(&self.announced[slot.index()].is_read_awaited)
+    }
+
+    /// The slot has left its row.
+    #[inline(always)]
+    fn has_left(&self, host: &impl Host, slot: SlotId, wake: impl FnOnce(WaitFor)) {
+        let awaited = self.read_awaited(host, slot);
+        // As above. A change in any case, if only to what it was: whoever marks it later acquires this.
+        if awaited.swap(0, Ordering::AcqRel) != 0 {
+            wake(self.left(slot));
+        }
+    }
+
     /// The slot's transaction is over.
     #[inline(always)]
     fn forget(&self, host: &impl Host, slot: SlotId, mut wake: impl FnMut(WaitFor)) {
@@ -239,7 +193,7 @@ enum State {
     /// It has all that it has asked for.
     #[default]
     Fine,
-    /// It has entered an indicator, the last that it has logged, and waits for the writer to go.
+    /// It has entered its row, for the lock that it has logged last, and waits for the writer to go, or must put itself on record.
     AtTheDoor,
     /// It has taken a word, the last that it has logged, and waits for the readers to go.
     Incomplete,
@@ -251,6 +205,10 @@ enum State {
 #[derive(Debug, Default)]
 pub struct Local {
     state: Cell<State>,
+    /// The slot's, once it has read anything.
+    row: OnceCell<Row>,
+    /// Who was on record when the word was taken that was taken last, as long as not all of them are known to have left.
+    readers: Cell<Record>,
     /// Who was older and in the way: his slot, and what he had announced.
     makes_way_for: Cell<Option<(SlotId, u64)>>,
 }
@@ -259,8 +217,43 @@ pub struct Local {
 #[derive(Clone, Copy, Debug)]
 pub struct Read {
     lock: Lent<Lock>,
-    /// As of the time of the read, for those who wait for a change.
-    version: u64,
+    /// The version, as of the time of the read, for those who wait for a change, where a [`Word`] has it; and below, the number of the row's word.
+    at: u64,
+}
+
+const _: () = assert!(Place::WORD_BITS <= VERSION_SHIFT);
+
+impl Read {
+    #[inline(always)]
+    fn new(lock: &Lock, seen: Word, place: Place) -> Read {
+        Read { lock: lend(lock), at: seen.0 & VERSION | u64::from(place.word()) }
+    }
+
+    #[inline(always)]
+    fn version(self) -> u64 {
+        self.at >> VERSION_SHIFT
+    }
+
+    #[inline(always)]
+    fn row_word(self) -> u32 {
+        (self.at & !VERSION) as u32
+    }
+}
+
+/// The place of a lock in the rows.
+#[inline(always)]
+fn place_of<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>) -> Place {
+    let address = std::ptr::from_ref(lock.lock()) as usize;
+    let number = H::Label::look(lock.line()).map(|line| {
+        if line.space == Space::Table as u32 {
+            ((address - me.common.table.as_ptr() as usize) / size_of::<Lock>()) as u64
+        } else {
+            // Those of a whole line: see `read_rows`.
+            Object::number_of(line) * (LINE_BYTES / size_of::<Lock>()) as u64
+        }
+    });
+    // Neighbours' numbers follow each other, whatever the checkers put into an atomic.
+    Place::of(number.unwrap_or((address / size_of::<Lock>()) as u64))
 }
 
 /// Lends the lock to the attempt.
@@ -307,7 +300,7 @@ impl Control for TwoPlSf {
     const IS_IRREVOCABLE: bool = true;
     const FALLS_BACK: bool = false;
     const IS_PATIENT: bool = true;
-    const SLOTS_MAX: usize = SLOTS;
+    const SLOTS_MAX: usize = read_rows::SLOTS;
 
     type Lock = Lock;
     type Shared = Shared;
@@ -323,7 +316,7 @@ impl Control for TwoPlSf {
             me.local.makes_way_for.set(None);
             return Step::Ready(());
         }
-        let announced = &me.shared().announced[other.index()].0;
+        let announced = &me.shared().announced[other.index()].number;
         if me.goes_to_sleep() && now & AWAITED == 0 {
             touch_announced(me.host(), other, Access::ReadModifyWrite);
             // Relaxed, as `Lock::want`.
@@ -351,23 +344,34 @@ impl Control for TwoPlSf {
     fn read_now<H: Host, R: Copy>(
         me: &Desk<Self, H>,
         lock: Spot<'_, Lock, H>,
-        _: bool,
+        is_tracked: bool,
         load: impl Fn() -> R,
     ) -> Option<R> {
-        let readers = lock.readers();
         if me.local.state.get() != State::Fine {
             return None;
         }
-        me.touch(lock.line(), Access::Read);
-        if readers.contains(me.slot) {
-            return Some(load());
+        // Who has no row gets one in `read_on`.
+        let row = me.local.row.get()?;
+        let place = place_of(me, lock);
+        touch_row(me, place.word(), Access::Read);
+        let was_set = row.has(place);
+        if !was_set {
+            // As a locked instruction: it waits until it is seen.
+            touch_row(me, place.word(), Access::ReadModifyWrite);
+            row.enter(place);
         }
-        me.touch(lock.line(), Access::ReadModifyWrite);
-        readers.enter(me.slot);
         me.touch(lock.line(), Access::Read);
         let word = lock.look();
-        me.log_read(lock, Read { lock: lend(&lock), version: word.version() });
-        if word.is_free() || word.is_held_by(me.slot) {
+        let is_granted = word.lets_read(me.slot) || word.is_free() && me.has_planted(Bug::SkipRecord);
+        // That it was set does not say that it is this lock that was read before. Who leaves clears it all the same; but who
+        // waits for a change must have it in the log.
+        if !was_set
+            || !is_granted
+            || is_tracked && me.reads.last().is_none_or(|last| last.lock != lend(&lock))
+        {
+            me.log_read(lock, Read::new(&lock, word, place));
+        }
+        if is_granted || word.is_free() && put_on_record(me, lock, word) {
             return Some(load());
         }
         me.local.state.set(State::AtTheDoor);
@@ -377,9 +381,15 @@ impl Control for TwoPlSf {
     fn read_on<H: Host, R: Copy>(
         me: &Desk<Self, H>,
         lock: Spot<'_, Lock, H>,
-        _: bool,
+        is_tracked: bool,
         load: impl Fn() -> R,
     ) -> Step<R, Conflict> {
+        if me.local.row.get().is_none() {
+            me.local.row.get_or_init(|| me.shared().rows.make(me.host(), me.slot));
+            if let Some(copy) = Self::read_now(me, lock, is_tracked, &load) {
+                return Step::Ready(copy);
+            }
+        }
         wait_at_the_door(me, lock).map(|()| load())
     }
 
@@ -394,17 +404,19 @@ impl Control for TwoPlSf {
             if !seen.is_free() {
                 return wait_for_the_writer(me, lock, seen);
             }
-            // Sequentially consistent: the writer's half of the Dekker pattern. It acquires what the last holder wrote.
-            let taken = seen.taken_by(me.slot).0;
             me.touch(lock.line(), Access::ReadModifyWrite);
-            if lock.writer.compare_exchange(seen.0, taken, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            if !lock.change(seen, seen.taken_by(me.slot)) {
                 return Step::Busy(Conflict::WriteLocked);
             }
             me.log_held(lock, lend(&lock));
-            me.touch(lock.line(), Access::Read);
-            if lock.readers().others(me.slot).next().is_none() || me.has_planted(Bug::SkipReaders) {
+            let record = seen.record();
+            // After the word is taken: who has no row by now will see that.
+            let is_alone =
+                record.is_empty() || record.is_only(me.slot) && me.shared().rows.count(me.host()) <= GROUPS;
+            if is_alone || me.has_planted(Bug::SkipReaders) {
                 return Step::Ready(());
             }
+            me.local.readers.set(record);
             me.local.state.set(State::Incomplete);
         }
         wait_for_the_readers(me, lock)
@@ -417,26 +429,25 @@ impl Control for TwoPlSf {
 
     #[inline]
     fn release<H: Host>(me: &Desk<Self, H>, ending: Ending, mut wake: impl FnMut(WaitFor)) {
-        if me.local.state.replace(State::Fine) != State::Fine
-            && let Some(lock) = me.held.last()
-        {
-            // It may have waited for readers there; nobody else has, as it is the holder.
-            clear_waiters(me, lock.line, &lock);
-        }
+        me.local.state.set(State::Fine);
         let has_changed = ending == Ending::Commit && !me.has_planted(Bug::CommitKeepsTime);
-        for lock in me.held.iter() {
+        // Of the word that was taken last.
+        let still = me.local.readers.take();
+        let last = me.held.len().wrapping_sub(1);
+        for (nth, lock) in me.held.iter().enumerate() {
+            let still = if nth == last { still } else { Record::default() };
             let key = lock.key();
             me.touch(lock.line, Access::ReadModifyWrite);
-            if lock.release(has_changed) && !me.has_planted(Bug::SkipWakes) {
+            if lock.release(has_changed, still) && !me.has_planted(Bug::SkipWakes) {
                 wake(key);
             }
         }
-        for read in me.reads.iter() {
-            let key = read.lock.key();
-            me.touch(read.line, Access::ReadModifyWrite);
-            if read.lock.readers().leave(me.slot) {
-                wake(key);
+        if let (false, Some(row)) = (me.reads.is_empty(), me.local.row.get()) {
+            for read in me.reads.iter() {
+                touch_row(me, read.row_word(), Access::Write);
+                row.leave(read.row_word());
             }
+            me.shared().has_left(me.host(), me.slot, &mut wake);
         }
         if !matches!(ending, Ending::Restart(_)) {
             me.local.makes_way_for.set(None);
@@ -451,11 +462,11 @@ impl Control for TwoPlSf {
     fn watch<H: Host>(me: &Desk<Self, H>, read: Noted<Read, H>) -> bool {
         me.touch(read.line, Access::Read);
         // Relaxed: see `super::lock_word::Lock::watch`.
-        let mut seen = Word(read.lock.writer.load(Ordering::Relaxed));
-        while seen.is_free() && seen.version() == read.version {
+        let mut seen = read.lock.own();
+        while seen.is_free() && seen.version() == read.version() {
             let marked = Word(seen.0 | WATCHED);
             me.touch(read.line, Access::ReadModifyWrite);
-            match read.lock.writer.compare_exchange(seen.0, marked.0, Ordering::Relaxed, Ordering::Relaxed) {
+            match read.lock.0.compare_exchange(seen.0, marked.0, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 // Another's mark is no change.
                 Err(now) => seen = Word(now),
@@ -476,25 +487,40 @@ fn want<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>, seen: Word) -> 
     lock.want(seen)
 }
 
-/// The holder takes back that he waits for readers. (Told as a change, though it is one only if he has slept.)
-fn clear_waiters<H: Host>(me: &Desk<TwoPlSf, H>, line: Note<H, Line>, lock: &Lock) {
-    me.touch(line, Access::ReadModifyWrite);
-    lock.readers().clear_waiters();
+/// A word of the slot's own row is about to be touched.
+#[inline(always)]
+fn touch_row<H: Host>(me: &Desk<TwoPlSf, H>, word: u32, access: Access) {
+    me.host().touch(|| read_rows::line_of(me.slot, word), access);
 }
 
-/// Entered, but somebody writes.
+/// Puts the caller on record beside those who are, unless the word has changed.
+#[inline(never)]
+fn put_on_record<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>, seen: Word) -> bool {
+    me.touch(lock.line(), Access::ReadModifyWrite);
+    lock.change(seen, seen.read_by(me.slot))
+}
+
+/// Entered, but somebody writes, or the slot is not on record.
 #[cold]
 fn wait_at_the_door<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>) -> Step<(), Conflict> {
     if me.local.state.get() == State::Doomed {
         return Step::Abort(Conflict::ReadLocked);
     }
     me.touch(lock.line(), Access::Read);
-    let word = lock.look();
-    let Some(holder) = word.holder().filter(|_| !me.has_planted(Bug::SkipPostValidation)) else {
+    let mut word = lock.look();
+    if !word.covers(me.slot) && !word.is_held_by(me.slot) {
+        // Also while somebody holds it, so that he who takes it next sees to it who is older.
+        if !put_on_record(me, lock, word) {
+            return Step::Busy(Conflict::ReadLocked);
+        }
+        word = word.read_by(me.slot);
+    }
+    let other = word.holder().filter(|&holder| holder != me.slot);
+    let Some(holder) = other.filter(|_| !me.has_planted(Bug::SkipPostValidation)) else {
         me.local.state.set(State::Fine);
         // The version that was logged was that of before the write.
-        if let Some(read) = me.reads.pop() {
-            me.log_read(lock, Read { version: word.version(), ..read.entry });
+        if me.reads.pop().is_some() {
+            me.log_read(lock, Read::new(&lock, word, place_of(me, lock)));
         }
         return Step::Ready(());
     };
@@ -528,28 +554,34 @@ fn wait_for_the_readers<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>)
     if me.local.state.get() == State::Doomed {
         return Step::Abort(Conflict::WriteLocked);
     }
-    if me.goes_to_sleep() {
-        me.touch(lock.line(), Access::ReadModifyWrite);
-        lock.readers().mark_waiters();
-    }
-    me.touch(lock.line(), Access::Read);
+    let place = place_of(me, lock);
     let mut is_unknown = false;
-    let mut is_alone = true;
-    for reader in lock.readers().others(me.slot) {
-        is_alone = false;
+    let mut first_in = None;
+    for reader in me.local.readers.get().slots(me.shared().rows.count(me.host())) {
+        if reader == me.slot || !me.shared().rows.reads(me.host(), reader, place) {
+            continue;
+        }
+        first_in = first_in.or(Some(reader));
         match order(me, reader) {
             Order::HeFirst(his) => return make_way(me, reader, his, Conflict::WriteLocked),
             Order::Unknown => is_unknown = true,
             Order::MeFirst => {}
         }
     }
-    if is_alone {
+    let Some(reader) = first_in else {
+        me.local.readers.set(Record::default());
         me.local.state.set(State::Fine);
-        clear_waiters(me, lock.line(), &lock);
-        Step::Ready(())
-    } else if is_unknown {
-        Step::Busy(Conflict::WriteLocked)
-    } else {
-        Step::Wait(lock.key(), Conflict::WriteLocked)
+        return Step::Ready(());
+    };
+    if is_unknown {
+        return Step::Busy(Conflict::WriteLocked);
     }
+    if me.goes_to_sleep() {
+        let until = me.shared().await_reader(me.host(), reader);
+        if !me.shared().rows.reads(me.host(), reader, place) {
+            return Step::Busy(Conflict::WriteLocked);
+        }
+        return Step::Wait(until, Conflict::WriteLocked);
+    }
+    Step::Wait(me.shared().left(reader), Conflict::WriteLocked)
 }

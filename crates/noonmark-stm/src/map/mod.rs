@@ -15,7 +15,7 @@
 //! | [`TSkipMap`](crate::TSkipMap) | skip list | 48 bytes, and 8 or more for every fourth | yes | one or more links |
 //! | [`TRbMap`](crate::TRbMap) | red-black tree | 48 bytes | yes | up to the root, now and then |
 //!
-//! (What the allocator adds comes on top; and 16 bytes more for each lock under [`TwoPlSf`](crate::TwoPlSf).)
+//! (What the allocator adds comes on top.)
 //!
 //! A key does not change in its node, so comparing takes no lock, and a key may be of any type that threads can share. A
 //! [`Value`] is plain and changes in place, or is [`Boxed`].

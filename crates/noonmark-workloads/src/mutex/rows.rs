@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::scope::MutexTxn;
 use super::table::{Contents, LockedTable};
 use super::{MutexAbort, MutexStore};
-use crate::store::{Group, Number, Part, Rows, Scan, Store, StoreKey, StoreRow, Table};
+use crate::store::{Column, Field, Group, Number, Part, Rows, Scan, Store, StoreKey, StoreRow, Table};
 
 /// Which part of a row a handle is for. Not for use outside; it appears in the names of the handles.
 pub trait Projection<R>: Send + Sync + 'static {
@@ -244,15 +244,15 @@ impl<K: StoreKey, R: StoreRow> Table<MutexStore> for MutexTable<K, R> {
 
 impl<K: StoreKey, R: Part<I>, const I: usize> Group<MutexStore> for MutexGroup<K, R, I> {
     #[inline]
-    fn add<N: Number>(
+    fn add<N: Number + Field>(
         &self,
         tx: &mut MutexTxn<'_>,
         key: &K,
-        field: fn(&mut R::Group) -> &mut N,
+        column: Column<R::Group, N>,
         delta: N,
     ) -> Result<(), MutexAbort> {
         self.update(tx, key, |group| {
-            let field = field(group);
+            let field = column.field()(group);
             *field = field.plus(delta);
         })
     }

@@ -1,7 +1,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use super::*;
-use crate::store::{Group, Index, Scan, Table};
+use crate::store::{Column, Group, Index, Scan, Table};
 
 crate::column_group! {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +65,7 @@ fn a_rollback_undoes_every_kind_of_change_and_the_indexes() {
     assert_eq!(names(&mut session), vec![(*b"ann", 1), (*b"bob", 2)]);
     let ended = session.run(&scope, |tx| {
         table.update(tx, &1, |row| row.0.name = *b"zoe")?;
-        money.add(tx, &1, |money| money, 100)?;
+        money.add(tx, &1, Column::whole(), 100)?;
         table.delete(tx, &2)?;
         table.insert(tx, &2, (ANN, 0))?;
         table.upsert(tx, &3, (BOB, 1))?;

@@ -17,11 +17,19 @@
 use std::ops::ControlFlow;
 
 use crate::store::{
-    Appends, Granularity, IndexKind, Rows, Scan, Scope, Store, StoreError, StoreGroup, Table, TableSpec,
+    Appends, Granularity, Index, IndexKind, Rows, Scan, Scope, Store, StoreError, StoreGroup, Table,
+    TableSpec,
 };
+
+/// The key of a row's entry in the secondary index: the row's own, then what its registers hold.
+type EntryKey = (u64, i64, i64);
+/// Rows by what they hold.
+type RowsByEntry<S, G> = <S as Store>::Index<EntryKey, u64, (G, G)>;
 
 /// A table and its two column groups.
 struct Columns<S: Store, G: StoreGroup> {
+    /// If there is one.
+    by_entry: Option<RowsByEntry<S, G>>,
     rows: S::Table<u64, (G, G)>,
     first: S::Group<u64, (G, G), 0>,
     second: S::Group<u64, (G, G), 1>,
@@ -51,15 +59,16 @@ pub(super) struct Keys<S: Store, G: StoreGroup> {
 }
 
 impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
-    /// Makes so many tables, at least one; also answers the scope of a transaction on all of them.
+    /// Makes so many tables, at least one; also answers the scopes of a transaction on all of them, and of
+    /// one that only reads.
     pub(super) fn new(
         store: &S,
         name: &str,
         tables: usize,
         index: IndexKind,
         granularity: Granularity,
-    ) -> Result<(Self, S::Scope), StoreError> {
-        let mut scope = store.scope();
+    ) -> Result<(Self, [S::Scope; 2]), StoreError> {
+        let [mut scope, mut reading] = [store.scope(), store.scope()];
         let mut made = Vec::new();
         for number in 0..tables.max(1) {
             let name = if tables > 1 { format!("{name} {number}") } else { name.to_owned() };
@@ -67,9 +76,11 @@ impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
                 TableSpec::new(name).index(index).granularity(granularity).expected_rows(EXPECTED_ROWS);
             let rows = store.table::<u64, (G, G)>(&spec)?;
             scope = scope.writes::<u64, (G, G)>(&rows);
-            made.push(Columns { first: store.group(&rows), second: store.group(&rows), rows });
+            reading = reading.reads::<u64, (G, G)>(&rows);
+            let (first, second) = (store.group(&rows), store.group(&rows));
+            made.push(Columns { by_entry: None, first, second, rows });
         }
-        Ok((Keys { tables: made }, scope))
+        Ok((Keys { tables: made }, [scope, reading]))
     }
 
     fn count(&self) -> u64 {
@@ -156,6 +167,45 @@ impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
     }
 }
 
+impl<S: Store> Keys<S, i64> {
+    /// Makes the secondary index of each table, which has no rows yet.
+    pub(super) fn index(&mut self, store: &S) -> Result<(), StoreError> {
+        for columns in &mut self.tables {
+            let index = store.index(&columns.rows, "by entry", |row: &u64, (first, second): &(i64, i64)| {
+                (*row, *first, *second)
+            });
+            columns.by_entry = Some(index?);
+        }
+        Ok(())
+    }
+
+    /// As [`Keys::scan`], but by the secondary index where there is one.
+    pub(super) fn look_through(
+        &self,
+        tx: &mut S::Txn<'_>,
+        low: u64,
+        high: u64,
+        mut each: impl FnMut(u64, i64),
+    ) -> Result<(), S::Abort> {
+        for (number, columns) in (0..).zip(&self.tables) {
+            let Some(index) = &columns.by_entry else { return self.scan(tx, low, high, each) };
+            let Some(last) = high.checked_sub(number) else { break };
+            let first = low.saturating_sub(number).div_ceil(self.count()) / 2;
+            let entries = (first, i64::MIN, i64::MIN)..=(last / self.count() / 2, i64::MAX, i64::MAX);
+            index.range(tx, entries, Scan::ALL, |(row, first, second), _| {
+                for (within, value) in [(2 * row, first), (2 * row + 1, second)] {
+                    let key = within * self.count() + number;
+                    if (low..=high).contains(&key) {
+                        each(key, value);
+                    }
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
 impl<S: Appends> Keys<S, Vec<u8>> {
     /// Adds bytes to what a key holds at commit time, without reading it; it must have a row.
     pub(super) fn append(&self, tx: &mut S::Txn<'_>, key: u64, bytes: &[u8]) -> Result<(), S::Abort> {
@@ -179,7 +229,7 @@ mod tests {
         for tables in [1, 2, 3, 7] {
             let store = MutexStore::new();
             let made = Keys::<_, i64>::new(&store, "keys", tables, IndexKind::Ordered, Granularity::Fine);
-            let (keys, scope) = made.unwrap();
+            let (keys, [scope, _]) = made.unwrap();
             let mut session = store.session().unwrap();
             session
                 .run(&scope, |tx| {

@@ -149,7 +149,7 @@ pub(super) fn register_step<S: Store>(
             // The slots that lie around the key, and some keys that are retired or yet to come.
             let (low, high) = (key.saturating_sub(4), key + 4);
             let mut found = Vec::new();
-            keys.scan(tx, low, high, |key, value| {
+            keys.look_through(tx, low, high, |key, value| {
                 if value != NOTHING {
                     found.push((Key(key as i64), Value(value)));
                 }

@@ -19,7 +19,7 @@ use super::slate::{self, Slate};
 use crate::history::{Key, Value};
 use crate::stamp::{Stamped, WriteId};
 use crate::store::{
-    Found, GROUPS_MAX, Group, Number, Rows, Scan, Store, StoreGroup, StoreKey, StoreRow, Table,
+    Column, Field, Found, GROUPS_MAX, Group, Number, Rows, Scan, Store, StoreGroup, StoreKey, StoreRow, Table,
 };
 
 /// A place, while it is put together: a space, then a key's bytes.
@@ -427,15 +427,15 @@ where
     G: StoreGroup,
     T: Group<S, Value = Stamped<G>>,
 {
-    fn add<N: Number>(
+    fn add<N: Number + Field>(
         &self,
         tx: &mut S::Txn<'_>,
         key: &T::Key,
-        field: fn(&mut G) -> &mut N,
+        column: Column<G, N>,
         delta: N,
     ) -> Result<(), S::Abort> {
         self.apply(tx, key, move |value| {
-            let field = field(value);
+            let field = column.field()(value);
             *field = field.plus(delta);
         })
     }

@@ -100,6 +100,52 @@ pub struct RunReport {
     /// What passed between servers in the time that was measured, where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Traffic>,
+    /// What a commit took, phase by phase, where there are several servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Phases>,
+}
+
+/// What a commit took, phase by phase [Sundial §6.3]: means over all commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phases {
+    /// Microseconds. With those of pauses they are the mean latency.
+    pub time_us: ByPhase,
+    /// Microseconds of pauses between attempts.
+    pub paused_us: f64,
+    /// Bytes between servers, of attempts that ended in the time that was measured.
+    pub bytes: ByPhase,
+}
+
+/// A figure for each phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ByPhase {
+    /// Operations of the attempt that committed.
+    pub execution: f64,
+    /// Its sealing and validating; where one server decided alone, installing, too.
+    pub prepare: f64,
+    /// Telling that it has committed.
+    pub commit: f64,
+    /// Attempts that failed before it.
+    pub failed: f64,
+}
+
+impl ByPhase {
+    /// All phases together.
+    pub fn total(&self) -> f64 {
+        self.execution + self.prepare + self.commit + self.failed
+    }
+
+    /// Each, in the order in which they are shown.
+    pub(crate) fn each(&self) -> [f64; 4] {
+        [self.execution, self.prepare, self.commit, self.failed]
+    }
+}
+
+impl Phases {
+    /// Microseconds from a transaction's first attempt to its commit, on the average.
+    pub fn latency_us(&self) -> f64 {
+        self.time_us.total() + self.paused_us
+    }
 }
 
 /// What passed between servers.

@@ -58,13 +58,27 @@ fn further_shades(further: usize) -> (RGBColor, RGBColor) {
     (shade(0.45 + lighter), shade(0.7 + lighter))
 }
 
-/// All protocols in the order of their entries; after these come those that the engine has besides, and who competes in the benchmarks of
-/// the transactional memory.
+/// Lines of reproductions that are a protocol's with something chosen.
+const CHOSEN: [&str; 10] = [
+    "sundial, hybrid",
+    "sundial, always reuse",
+    "sundial, always request",
+    "sundial, as printed",
+    "dynamic, frozen without end",
+    "tictoc, one set",
+    "tictoc, two sets",
+    "tictoc, 1 worker",
+    "tictoc, 2 workers",
+    "tictoc, 3 workers",
+];
+
+/// All protocols in the order of their entries; after these come those that the engine has besides, who competes in the benchmarks of
+/// the transactional memory, and what reproductions choose.
 fn shades() -> impl Iterator<Item = (&'static str, RGBColor, RGBColor)> {
     let listed = |name: &str| PROTOCOLS.iter().any(|(known, _, _)| *known == name);
     let protocols = Protocol::ALL.iter().map(|protocol| protocol.name());
     let contenders = stm::Contender::ALL.iter().map(|contender| contender.name()).chain(stm::RIVALS);
-    let further = protocols.chain(contenders).filter(move |name| !listed(name));
+    let further = protocols.chain(contenders).chain(CHOSEN).filter(move |name| !listed(name));
     let further = further.enumerate().map(|(number, name)| {
         let (light, dark) = further_shades(number);
         (name, light, dark)

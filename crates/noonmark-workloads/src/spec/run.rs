@@ -301,6 +301,7 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             hottest: measured.conflicts.hottest.clone(),
             lines: None,
             traffic: None,
+            phases: None,
         }
     }
 }

@@ -259,9 +259,9 @@ impl Audit {
     pub fn order_line(&mut self, (w_id, d_id, o_id, _): OrderLineKey, row: &OrderLine) {
         let facts = self.districts.entry((w_id, d_id)).or_default().order(o_id);
         facts.lines += 1;
-        if row.delivery_ms != 0 {
+        if row.delivery_ms.get() != 0 {
             facts.lines_delivered += 1;
-            facts.delivered_cents += row.amount_cents;
+            facts.delivered_cents += row.amount_cents.get();
         }
         // The population has as many orders as customers, and has taken nothing for them.
         if o_id > self.scale.customers {

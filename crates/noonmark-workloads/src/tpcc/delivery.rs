@@ -86,8 +86,8 @@ impl<S: Store> Tables<S> {
         let mut sum_cents = 0;
         for number in 1..=ol_cnt {
             self.order_line.update(tx, &(w_id, d_id, o_id, number), |line| {
-                line.delivery_ms = date_ms;
-                sum_cents += line.amount_cents;
+                line.delivery_ms = Narrow::new(date_ms);
+                sum_cents += line.amount_cents.get();
             })?;
         }
         self.customer_account.update(tx, &(w_id, d_id, c_id), |account| account.delivered(sum_cents))?;
@@ -130,8 +130,8 @@ impl<S: Store> Tables<S> {
         }
         let mut sums_cents = [0; ORDERS_MAX];
         self.order_line.update_many(tx, &lines[..count], |at, line| {
-            line.delivery_ms = date_ms;
-            sums_cents[order_of[at]] += line.amount_cents;
+            line.delivery_ms = Narrow::new(date_ms);
+            sums_cents[order_of[at]] += line.amount_cents.get();
         })?;
         self.customer_account.update_many(tx, &customers[..orders.len()], |at, account| {
             account.delivered(sums_cents[at]);

@@ -103,6 +103,16 @@ impl From<Updates> for Totals {
     }
 }
 
+/// How Payment takes the rows that it changes: the warehouse's, the district's and the customer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Taking {
+    /// By column groups: what is only read first, then what is changed. Rows whose groups have one timestamp are so read before they
+    /// are asked for to be written.
+    Groups,
+    /// Each at once, to be written. [`Totals`] say nothing then.
+    Rows,
+}
+
 /// Where New-Order has the number of its order from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OrderNumbers {
@@ -167,6 +177,8 @@ pub struct Options {
     pub split: Split,
     /// How the year-to-date totals are raised.
     pub totals: Totals,
+    /// How Payment takes the rows that it changes.
+    pub taking: Taking,
     /// Where order numbers come from.
     pub order_numbers: OrderNumbers,
     /// Which items are ordered.
@@ -188,6 +200,7 @@ impl Default for Options {
             mix: Mix::Full,
             split: Split::Fine,
             totals: Updates::Plain.into(),
+            taking: Taking::Groups,
             order_numbers: OrderNumbers::Column,
             items: Items::NonUniform,
             homes: Homes::InTurn,

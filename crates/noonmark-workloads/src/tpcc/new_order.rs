@@ -113,9 +113,9 @@ impl<S: Store> Tables<S> {
                 let row = OrderLine {
                     i_id: line.i_id,
                     supply_w_id: line.supply_w_id,
-                    delivery_ms: 0,
+                    delivery_ms: Narrow::default(),
                     quantity: line.quantity,
-                    amount_cents,
+                    amount_cents: Narrow::new(amount_cents),
                     dist_info: answer.dist_info[at],
                 };
                 let fresh = self.order_line.insert(tx, &(w_id, d_id, answer.o_id, at as u8 + 1), row)?;

@@ -5,14 +5,17 @@
 //! not meet there. The customer's totals are not raised so: `C_BALANCE` goes back to the terminal, so it is read
 //! [TPC-C 2.5.3.4], and the customer's other totals stand in the same group.
 //!
+//! With [`Taking::Rows`] the three rows are taken whole, each at once to be written, as by programs that know no column groups: then
+//! nobody holds a row to read it when he comes to want to write it.
+//!
 //! What it reads and changes, by group: WAREHOUSE info (read) and ytd (raised), DISTRICT info (read) and ytd
 //! (raised), CUSTOMER info (read), account (changed) and, by bad credit, data (changed); HISTORY gets a row.
 
 use super::request::{PaymentRequest, Who};
 use super::schema::*;
 use super::tables::Tables;
-use super::{Totals, Updates};
-use crate::store::{Group, Rows, Session, Store, Table, TxnResult};
+use super::{Options, Taking, Totals, Updates};
+use crate::store::{Failure, Group, Rows, Session, Store, Table, TxnResult, columns};
 
 /// What the terminal shows of a payment.
 #[derive(Clone, Debug)]
@@ -39,7 +42,7 @@ impl<S: Store> Tables<S> {
     pub fn run_payment(
         &self,
         session: &mut S::Session,
-        totals: Totals,
+        options: &Options,
         w_id: u16,
         history: HistoryKey,
         payment: &PaymentRequest,
@@ -47,52 +50,20 @@ impl<S: Store> Tables<S> {
     ) -> TxnResult<S, PaymentAnswer> {
         session.run(&self.scopes.payment, |tx| {
             let PaymentRequest { d_id, c_d_id, c_w_id, who, amount_cents, date_ms } = *payment;
-            let warehouse = self.warehouse_info.need(tx, &w_id)?;
-            let district = self.district_info.need(tx, &(w_id, d_id))?;
-            match totals.warehouse {
-                Updates::Plain => {
-                    self.warehouse_ytd.update(tx, &w_id, |warehouse| warehouse.ytd_cents += amount_cents)?;
-                }
-                Updates::CommitTime => {
-                    self.warehouse_ytd.add(tx, &w_id, |warehouse| &mut warehouse.ytd_cents, amount_cents)?;
-                }
-            }
-            let district_key = (w_id, d_id);
-            match totals.district {
-                Updates::Plain => {
-                    self.district_ytd
-                        .update(tx, &district_key, |district| district.ytd_cents += amount_cents)?;
-                }
-                Updates::CommitTime => {
-                    self.district_ytd.add(
-                        tx,
-                        &district_key,
-                        |district| &mut district.ytd_cents,
-                        amount_cents,
-                    )?;
-                }
-            }
+            let (warehouse, district) = match options.taking {
+                Taking::Groups => self.take_payment(tx, options.totals, (w_id, d_id), amount_cents)?,
+                Taking::Rows => self.take_payment_by_rows(tx, (w_id, d_id), amount_cents)?,
+            };
             let c_id = match who {
                 Who::Number(c_id) => c_id,
                 Who::LastName(last) => self.customer_named(tx, (c_w_id, c_d_id), last, found)?,
             };
             let key = (c_w_id, c_d_id, c_id);
-            let customer = self.customer_info.need(tx, &key)?;
-            let mut balance_cents = 0;
-            self.customer_account.update(tx, &key, |account| {
-                account.balance_cents -= amount_cents;
-                account.ytd_payment_cents += amount_cents;
-                account.payment_cnt += 1;
-                balance_cents = account.balance_cents;
-            })?;
-            let mut data = None;
-            if customer.credit == *b"BC" {
-                let numbers = [c_id, c_d_id.into(), c_w_id.into(), d_id.into(), w_id.into()];
-                self.customer_data.update(tx, &key, |notes| {
-                    note(&mut notes.data, numbers, amount_cents);
-                    data = notes.data.first_chunk::<200>().copied();
-                })?;
-            }
+            let numbers = [c_id, c_d_id.into(), c_w_id.into(), d_id.into(), w_id.into()];
+            let (customer, balance_cents, data) = match options.taking {
+                Taking::Groups => self.pay(tx, &key, numbers, amount_cents)?,
+                Taking::Rows => self.pay_by_rows(tx, &key, numbers, amount_cents)?,
+            };
             let row = History {
                 c_id,
                 c_d_id,
@@ -106,6 +77,116 @@ impl<S: Store> Tables<S> {
             let duplicate = !self.history.insert(tx, &history, row)?;
             Ok(PaymentAnswer { warehouse, district, c_id, customer, balance_cents, data, duplicate })
         })
+    }
+}
+
+/// The customer who has paid, what he owes now, and what the terminal shows of `C_DATA`.
+type Paid = (CustomerInfo, i64, Option<[u8; 200]>);
+
+impl<S: Store> Tables<S> {
+    /// Raises the totals of the warehouse and the district.
+    #[inline(always)]
+    fn take_payment(
+        &self,
+        tx: &mut S::Txn<'_>,
+        totals: Totals,
+        (w_id, d_id): DistrictKey,
+        amount_cents: i64,
+    ) -> TxnResult<S, (WarehouseInfo, DistrictInfo)> {
+        let warehouse = self.warehouse_info.need(tx, &w_id)?;
+        let district = self.district_info.need(tx, &(w_id, d_id))?;
+        match totals.warehouse {
+            Updates::Plain => {
+                self.warehouse_ytd.update(tx, &w_id, |warehouse| warehouse.ytd_cents += amount_cents)?;
+            }
+            Updates::CommitTime => {
+                self.warehouse_ytd.add(tx, &w_id, columns::<WarehouseYtd>().ytd_cents, amount_cents)?;
+            }
+        }
+        let district_key = (w_id, d_id);
+        match totals.district {
+            Updates::Plain => {
+                self.district_ytd.update(tx, &district_key, |district| district.ytd_cents += amount_cents)?;
+            }
+            Updates::CommitTime => {
+                self.district_ytd.add(tx, &district_key, columns::<DistrictYtd>().ytd_cents, amount_cents)?;
+            }
+        }
+        Ok((warehouse, district))
+    }
+
+    /// The same, each row at once.
+    fn take_payment_by_rows(
+        &self,
+        tx: &mut S::Txn<'_>,
+        (w_id, d_id): DistrictKey,
+        amount_cents: i64,
+    ) -> TxnResult<S, (WarehouseInfo, DistrictInfo)> {
+        let (mut warehouse, mut district) = (None, None);
+        self.warehouse.update(tx, &w_id, |(info, total)| {
+            total.ytd_cents += amount_cents;
+            warehouse = Some(info.clone());
+        })?;
+        self.district.update(tx, &(w_id, d_id), |(info, _, total)| {
+            total.ytd_cents += amount_cents;
+            district = Some(info.clone());
+        })?;
+        // (Both were there.)
+        warehouse.zip(district).ok_or(Failure::Rollback)
+    }
+
+    /// Notes the payment in the customer's row.
+    #[inline(always)]
+    fn pay(
+        &self,
+        tx: &mut S::Txn<'_>,
+        key: &CustomerKey,
+        numbers: [u32; 5],
+        amount_cents: i64,
+    ) -> TxnResult<S, Paid> {
+        let customer = self.customer_info.need(tx, key)?;
+        let mut balance_cents = 0;
+        self.customer_account.update(tx, key, |account| balance_cents = account.pay(amount_cents))?;
+        let mut data = None;
+        if customer.credit == *b"BC" {
+            self.customer_data.update(tx, key, |notes| {
+                note(&mut notes.data, numbers, amount_cents);
+                data = notes.data.first_chunk::<200>().copied();
+            })?;
+        }
+        Ok((customer, balance_cents, data))
+    }
+
+    /// The same, the row at once.
+    fn pay_by_rows(
+        &self,
+        tx: &mut S::Txn<'_>,
+        key: &CustomerKey,
+        numbers: [u32; 5],
+        amount_cents: i64,
+    ) -> TxnResult<S, Paid> {
+        let mut paid = None;
+        self.customer.update(tx, key, |(info, account, notes)| {
+            let balance_cents = account.pay(amount_cents);
+            let is_bad = info.credit == *b"BC";
+            if is_bad {
+                note(&mut notes.data, numbers, amount_cents);
+            }
+            let data = notes.data.first_chunk::<200>().copied().filter(|_| is_bad);
+            paid = Some((info.clone(), balance_cents, data));
+        })?;
+        paid.ok_or(Failure::Rollback)
+    }
+}
+
+impl CustomerAccount {
+    /// Pays; what is owed now.
+    #[inline(always)]
+    fn pay(&mut self, amount_cents: i64) -> i64 {
+        self.balance_cents -= amount_cents;
+        self.ytd_payment_cents += amount_cents;
+        self.payment_cnt += 1;
+        self.balance_cents
     }
 }
 

@@ -281,9 +281,9 @@ impl Population {
         OrderLine {
             i_id: dice.uniform(1, self.scale.items),
             supply_w_id: w_id,
-            delivery_ms: if open { 0 } else { EPOCH_MS },
+            delivery_ms: Narrow::new(if open { 0 } else { EPOCH_MS }),
             quantity: 5,
-            amount_cents: if open { amount_cents } else { 0 },
+            amount_cents: Narrow::new(if open { amount_cents } else { 0 }),
             dist_info: dice.a_string(24, 24),
         }
     }
@@ -385,10 +385,10 @@ mod tests {
             lines += u32::from(order.ol_cnt);
             if o_id < 2101 {
                 assert!((1..=10).contains(&carrier_id));
-                assert_eq!((line.amount_cents, line.delivery_ms), (0, order.entry_ms));
+                assert_eq!((line.amount_cents.get(), line.delivery_ms.get()), (0, order.entry_ms));
             } else {
-                assert_eq!((carrier_id, line.delivery_ms), (0, 0));
-                assert!((1..=9_999_99).contains(&line.amount_cents));
+                assert_eq!((carrier_id, line.delivery_ms.get()), (0, 0));
+                assert!((1..=9_999_99).contains(&line.amount_cents.get()));
             }
         }
         assert!((29_000..31_000).contains(&lines), "{lines}");

@@ -49,6 +49,7 @@
 //! No foreign keys, no column types beyond what the five transactions need, and no date arithmetic.
 
 use crate::column_group;
+use noonmark::Field;
 
 /// The warehouses' key: `W_ID`, from 1.
 pub type WarehouseKey = u16;
@@ -313,6 +314,42 @@ column_group! {
 /// A row of ORDER.
 pub type Order = (OrderEntry, OrderCarrier);
 
+/// A whole number that is stored in so many bytes: what its column can hold, and no more. So a row of ORDER-LINE, of which there are ten times
+/// as many as of any other table, takes 40 bytes, and with its key and its version under `occ` one cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Narrow<const BYTES: usize>(i64);
+
+impl<const BYTES: usize> Narrow<BYTES> {
+    /// Of what does not fit into the bytes the lowest are taken, as `as` does.
+    #[inline(always)]
+    pub fn new(number: i64) -> Self {
+        let unused = 64 - 8 * BYTES as u32;
+        Narrow(number << unused >> unused)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl<const BYTES: usize> Field for Narrow<BYTES> {
+    const BYTES: usize = BYTES;
+
+    #[inline(always)]
+    fn put(&self, out: &mut [u8]) {
+        out.copy_from_slice(&self.0.to_le_bytes()[..BYTES]);
+    }
+
+    #[inline(always)]
+    fn take(bytes: &[u8]) -> Self {
+        let mut number = [0; 8];
+        number[..BYTES].copy_from_slice(bytes);
+        Narrow::new(i64::from_le_bytes(number))
+    }
+}
+
 column_group! {
     /// A row of ORDER-LINE.
     #[derive(Clone, Debug, PartialEq)]
@@ -322,11 +359,11 @@ column_group! {
         /// `OL_SUPPLY_W_ID`.
         pub supply_w_id: u16,
         /// `OL_DELIVERY_D`: 0 until it is delivered.
-        pub delivery_ms: i64,
+        pub delivery_ms: Narrow<6>,
         /// `OL_QUANTITY`.
         pub quantity: u8,
-        /// `OL_AMOUNT`.
-        pub amount_cents: i64,
+        /// `OL_AMOUNT`, a `numeric(6, 2)`.
+        pub amount_cents: Narrow<3>,
         /// `OL_DIST_INFO`.
         pub dist_info: [u8; 24],
     }

@@ -191,12 +191,12 @@ fn tpcc_2_4_new_order_enters_an_order<S: Store>(store: &S) {
             let row = read(&ready, &tables.order_line, (1, order.d_id, o_id, number)).expect("a line");
             let item = read(&ready, &tables.item, line.i_id).expect("an item");
             let info = read(&ready, &tables.stock_info, (line.supply_w_id, line.i_id)).expect("a stock");
-            assert_eq!(row.amount_cents, i64::from(item.price_cents) * i64::from(line.quantity));
+            assert_eq!(row.amount_cents.get(), i64::from(item.price_cents) * i64::from(line.quantity));
             assert_eq!(row.dist_info, info.dist[usize::from(order.d_id) - 1]);
-            assert_eq!((row.i_id, row.supply_w_id, row.delivery_ms), (line.i_id, line.supply_w_id, 0));
+            assert_eq!((row.i_id, row.supply_w_id, row.delivery_ms.get()), (line.i_id, line.supply_w_id, 0));
             let shown = &answer.lines[usize::from(number) - 1];
             assert_eq!(shown.branded, is_original(&item.data) && is_original(&info.data));
-            sum += row.amount_cents;
+            sum += row.amount_cents.get();
         }
         let customer = read(&ready, &tables.customer_info, (1, order.d_id, order.c_id)).expect("a customer");
         let district = read(&ready, &tables.district_orders, (1, order.d_id)).expect("a district");
@@ -231,7 +231,11 @@ fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
     let tables = &ready.tpcc.tables;
     let population = Population::new(SMALL, 7);
     let bad = (1..=30).find(|&c| population.customer((2, 4, c)).0.credit == *b"BC").expect("bad credit");
-    for (number, updates) in [(0, Updates::Plain), (1, Updates::CommitTime)] {
+    for (number, updates, taking) in [
+        (0, Updates::Plain, Taking::Groups),
+        (1, Updates::CommitTime, Taking::Groups),
+        (2, Updates::Plain, Taking::Rows),
+    ] {
         let payment = PaymentRequest {
             d_id: 3,
             c_d_id: 4,
@@ -242,7 +246,8 @@ fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
         };
         let before = read(&ready, &tables.customer_account, (2, 4, bad)).expect("a customer");
         let w_before = read(&ready, &tables.warehouse_ytd, 1).expect("a warehouse").ytd_cents;
-        let run = tables.run_payment(&mut session, updates.into(), 1, (9, number), &payment, &mut Vec::new());
+        let options = Options { totals: updates.into(), taking, ..options() };
+        let run = tables.run_payment(&mut session, &options, 1, (9, number), &payment, &mut Vec::new());
         let Ok(answer) = run else { panic!("{updates:?}") };
         let after = read(&ready, &tables.customer_account, (2, 4, bad)).expect("a customer");
         assert_eq!(after.balance_cents, before.balance_cents - 123_45);
@@ -269,7 +274,7 @@ fn tpcc_2_5_payment_pays_by_number_and_by_name<S: Store>(store: &S) {
         amount_cents: 1,
         date_ms: 1,
     };
-    let run = tables.run_payment(&mut session, Updates::Plain.into(), 1, (9, 0), &payment, &mut Vec::new());
+    let run = tables.run_payment(&mut session, &options(), 1, (9, 0), &payment, &mut Vec::new());
     assert!(run.is_ok_and(|answer| answer.duplicate));
 }
 
@@ -343,13 +348,13 @@ fn tpcc_2_7_delivery_takes_the_oldest_order_of_each_district<S: Store>(store: &S
     // Nine open orders in each district: 22 to 30. District 4 loses one and so runs out one round earlier.
     for (round, o_id) in (22..=30).enumerate() {
         let access = if round % 2 == 0 { Access::OneByOne } else { Access::MultiGet };
-        let due: i64 = read_lines(&ready, (1, 4, o_id)).iter().map(|line| line.amount_cents).sum();
+        let due: i64 = read_lines(&ready, (1, 4, o_id)).iter().map(|line| line.amount_cents.get()).sum();
         let c_id = read(&ready, &tables.order_entry, (1, 4, o_id)).expect("an order").c_id;
         let run = tables.run_delivery(&mut session, access, 1, 6, 77);
         assert!(run.is_ok_and(|answer| answer == DeliveryAnswer { delivered: [o_id; 10], skipped: 0 }));
         assert_eq!(read(&ready, &tables.order_carrier, (1, 4, o_id)).expect("an order").carrier_id, 6);
         assert!(read(&ready, &tables.new_order, (1, 4, o_id)).is_none());
-        assert!(read_lines(&ready, (1, 4, o_id)).iter().all(|line| line.delivery_ms == 77));
+        assert!(read_lines(&ready, (1, 4, o_id)).iter().all(|line| line.delivery_ms.get() == 77));
         let account = read(&ready, &tables.customer_account, (1, 4, c_id)).expect("a customer");
         assert_eq!((account.balance_cents, account.delivery_cnt), (due - 10_00, 1));
         assert_conditions(&ready);
@@ -486,10 +491,10 @@ fn corruptions<S: Store>() -> Vec<Corruption<S>> {
             t.order_line.insert(tx, &(1, 3, 4_000_000_000, 1), line).map(drop)
         }),
         (7, "a delivered line loses its date", |t, tx| {
-            t.order_line.update(tx, &(1, 3, 5, 2), |line| line.delivery_ms = 0)
+            t.order_line.update(tx, &(1, 3, 5, 2), |line| line.delivery_ms = Narrow::new(0))
         }),
         (7, "an open line gets a date", |t, tx| {
-            t.order_line.update(tx, &(1, 3, 24, 2), |line| line.delivery_ms = 5)
+            t.order_line.update(tx, &(1, 3, 24, 2), |line| line.delivery_ms = Narrow::new(5))
         }),
         (8, "a payment vanishes from history", |t, tx| t.history.delete(tx, &(0, 17)).map(drop)),
         (8, "a payment moves to another warehouse", |t, tx| t.history.update(tx, &(0, 17), |h| h.w_id = 2)),
@@ -511,7 +516,9 @@ fn corruptions<S: Store>() -> Vec<Corruption<S>> {
             t.customer_account.update(tx, &(1, 3, 4), |account| account.ytd_payment_cents += 1)
         }),
         (12, "a delivered line is dearer", |t, tx| {
-            t.order_line.update(tx, &(1, 3, 5, 2), |line| line.amount_cents += 1)
+            t.order_line.update(tx, &(1, 3, 5, 2), |line| {
+                line.amount_cents = Narrow::new(line.amount_cents.get() + 1)
+            })
         }),
         (0, "a stock has given a piece more", |t, tx| {
             t.stock_level.update(tx, &(1, 50), |level| level.ytd += 1)
@@ -607,6 +614,7 @@ macro_rules! suite {
                     let options = Options { mix, split, totals: updates.into(), access, points, ..options() };
                     a_mixed_run_stays_consistent(&$make, options);
                 }
+                a_mixed_run_stays_consistent(&$make, Options { taking: Taking::Rows, ..options() });
             }
 
             /// As [Granularity §3] has it: numbers from a sequence, the warehouse's total added at commit.

@@ -76,6 +76,11 @@ impl Worker {
         }
     }
 
+    /// The warehouse that it is at home in.
+    pub fn home(&self) -> u16 {
+        self.w_id
+    }
+
     /// What it has counted.
     pub fn tally(&self) -> Tally {
         self.tally
@@ -103,7 +108,7 @@ impl Worker {
                 let history = (self.terminal, self.history_next);
                 self.history_next = self.history_next.wrapping_add(1);
                 let found = &mut self.found;
-                let run = tables.run_payment(session, options.totals, w_id, history, payment, found);
+                let run = tables.run_payment(session, options, w_id, history, payment, found);
                 run.map(|answer| black_box(answer).duplicate)
             }
             Request::OrderStatus { d_id, who } => {

@@ -58,8 +58,28 @@
 //!
 //! In a database in *momentary* order (see [`crate::order`]) nobody travels, marks are of no use, and this is `occ`.
 //!
-//! What it does not do: wait for anybody, let readers see the version before the one that is being installed, or spare
-//! read-only transactions their marks (the read frontier that Dynamic §VII.A leaves as future work).
+//! # The read frontier
+//!
+//! Dynamic §VII.A leaves to future work what would spare transactions that only read their marks: a *read frontier*, the latest
+//! time below which nothing commits any more, kept up continuously, at which they read. With versions kept one could read at any such time;
+//! here there is one version of a cell, and it is of use to a reader at the frontier if it is not younger than that.
+//! So the frontier is a read time of the whole database ([`crate::range::Ranges`]), and readers raise it, as
+//! nobody else knows which times are worth it:
+//!
+//! - *Begin*: load the frontier, F.
+//! - *Read*: no mark. What is not locked, and not younger than F, holds until F.
+//! - *Commit*: at F, without another look, if nothing was younger. Otherwise at the time of the youngest, T: raise the
+//!   frontier to T, then look once more at all that was read. If it is there, unlocked, it holds until T.
+//! - *Who replaces something* commits after the frontier, as it is once all that he replaces is locked.
+//!
+//! A writer who has chosen his time before the frontier was raised above it, and has not installed yet, is the one to fear. He has had
+//! all of it locked since before he chose: whoever has loaded the higher frontier looks after that, and finds the lock, or
+//! what was installed.
+//!
+//! What was read for nothing is run again with marks, which keep its place for it. An option
+//! ([`Builder::read_frontier`](crate::Builder::read_frontier)): decision 42 has its figures.
+//!
+//! What it does not do: wait for anybody, or let readers see the version before the one that is being installed.
 
 use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, lock_version, marks, read_optimistically};
 use crate::record::Cell;
@@ -90,6 +110,9 @@ impl Rules for Dynamic {
     fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         if me.order == Order::Momentary {
             return read_optimistically(READ, me, cell, copy);
+        }
+        if let Some(frontier) = me.range().reads_at() {
+            return marks::read_unmarked(READ, me, cell, copy, frontier);
         }
         // Most that is locked stays so for a moment: no mark before it is worth one.
         me.touch(Access::Read);
@@ -153,6 +176,10 @@ impl Rules for Dynamic {
         own: Option<Word>,
         at: Timestamp,
     ) -> Step<(), Conflict> {
+        // (To raise the frontier to the end of time would leave nobody any.)
+        if me.range().reads_at().is_some() && own.is_none() && at < Timestamp::MAX {
+            return marks::validate_unmarked("dynamic: frontier", me, cell, seen, at);
+        }
         marks::validate("dynamic: validate", me, cell, readers(cell), seen, own, at)
     }
 
@@ -172,7 +199,9 @@ impl Rules for Dynamic {
     }
 
     fn release_read(me: Me<'_, impl Host>, cell: Cell<'_>) {
-        marks::unmark(me, readers(cell));
+        if me.range().reads_at().is_none() {
+            marks::unmark(me, readers(cell));
+        }
     }
 
     fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {

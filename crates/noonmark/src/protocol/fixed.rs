@@ -163,6 +163,7 @@ fn lock(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<Word, Co
 impl Rules for Fixed {
     const HAS_AGES: bool = true;
     const KEEPS_VERSIONS: bool = true;
+    const WRITES_EARLY: bool = true;
 
     /// `rts`, the version, and the versions before.
     fn aux_words(_slots: usize) -> usize {

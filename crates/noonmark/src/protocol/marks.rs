@@ -24,8 +24,8 @@
 //!   told the time and comes after it.
 
 use super::{Conflict, CopyValue, Me, Order, Seen, check_current};
+use crate::lines;
 use crate::planted::Bug;
-use crate::range::ROOM;
 use crate::record::Cell;
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
 use noonmark_core::{Access, Host, Readers, Step, Timestamp, Word};
@@ -77,16 +77,17 @@ pub(super) fn follow(rule: &'static str, me: Me<'_, impl Host>, version: Word) -
     if range.has_room() { Step::Ready(()) } else { Step::Abort(Conflict::no_time(rule, range)) }
 }
 
-/// The read of one who has marked, and in no writer's way: version, value, version again.
+/// Version, value, version again: the version, which is the value's.
 ///
-/// The first look is sequentially consistent, after the mark; the second is that of
+/// The first look is sequentially consistent, after the mark, or after the look at the read frontier; the second is that of
 /// [`read_optimistically`](super::read_optimistically).
-pub(super) fn read_marked(
+#[inline(always)]
+fn read_after(
     rule: &'static str,
     me: Me<'_, impl Host>,
     cell: Cell<'_>,
     copy: &mut impl CopyValue,
-) -> Step<Seen, Conflict> {
+) -> Step<Word, Conflict> {
     me.touch(Access::Read);
     let word = cell.word.load_seq_cst();
     if word.is_locked() {
@@ -99,7 +100,55 @@ pub(super) fn read_marked(
     if again != word {
         return Step::Busy(Conflict::not_current(rule, word, again));
     }
-    follow(rule, me, word).map(|()| Seen::at(word))
+    Step::Ready(word)
+}
+
+/// The read of one who has marked, and in no writer's way.
+pub(super) fn read_marked(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    copy: &mut impl CopyValue,
+) -> Step<Seen, Conflict> {
+    match read_after(rule, me, cell, copy) {
+        Step::Ready(word) => follow(rule, me, word).map(|()| Seen::at(word)),
+        step => step.map(Seen::at),
+    }
+}
+
+/// The read of one who leaves no mark, and has loaded the read frontier before: what is not locked holds until then, if it is not
+/// younger; whoever replaces it finds that frontier, or a later one, once he has it locked.
+pub(super) fn read_unmarked(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    copy: &mut impl CopyValue,
+    frontier: Timestamp,
+) -> Step<Seen, Conflict> {
+    read_after(rule, me, cell, copy).map(|word| Seen { word, until: frontier })
+}
+
+/// What was read without a mark holds at the commit time if that is the frontier that it was read at; otherwise the frontier is raised to it,
+/// and what was read must be there yet.
+pub(super) fn validate_unmarked(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    seen: Seen,
+    at: Timestamp,
+) -> Step<(), Conflict> {
+    if at <= seen.until {
+        return Step::Ready(());
+    }
+    me.host.touch(|| lines::FRONTIER, Access::Read);
+    if me.ranges.frontier().is_some_and(|frontier| frontier < at) {
+        me.host.touch(|| lines::FRONTIER, Access::ReadModifyWrite);
+        me.ranges.raise_frontier(at);
+    }
+    if me.planted.is(Bug::FrontierRaisedBlindly) {
+        return Step::Ready(());
+    }
+    check_current(rule, me, cell, seen.word, None)
 }
 
 /// The earliest time, from `at` on, that leaves something to those who are marked and still run: they come before
@@ -118,7 +167,7 @@ pub(super) fn leave_room(
             _ if !latest.fixed && latest.time < at => at,
             (_, true) => latest.time.next(),
             (true, false) => earliest.time.next(),
-            (false, false) => Timestamp::new(earliest.time.next().ticks() + ROOM),
+            (false, false) => Timestamp::new(earliest.time.next().ticks().saturating_add(me.ranges.room())),
         };
         at.max(needs)
     };

@@ -30,7 +30,9 @@ use crate::lines;
 use crate::planted::{Bug, Planted};
 use crate::range::{Range, Ranges as RangesOfSlots};
 use crate::record::Cell;
-use noonmark_core::{Access, Age, Host, SlotId, Slots, Step, Timestamp, TxnId, WaitingRoom, Word, Wound};
+use noonmark_core::{
+    Access, Age, Host, SlotId, Slots, Step, Timestamp, TxnId, VersionWord, WaitFor, WaitingRoom, Word, Wound,
+};
 
 // `mod file { Name = "name on the command line" => its rules }`: a family is a file, and its first
 // member stands for it in the tour.
@@ -127,6 +129,8 @@ pub(crate) struct Me<'a, H> {
     pub planted: Planted,
     /// The cell that the rule is about, for the host's book of cache lines.
     pub place: Place,
+    /// It is asked by one who has waited, and whom others may wait behind.
+    pub has_waited: bool,
 }
 
 /// Which cell: told to the host in logical terms only.
@@ -194,7 +198,18 @@ impl<H: Host> Me<'_, H> {
         self.touch_slot(other.slot(), Access::ReadModifyWrite);
         self.slots.note_wound(other, self.txn, self.place.name());
         if let Wound::Told(Some(waits_for)) = self.slots.wound(other) {
-            self.room.wake(waits_for);
+            self.room.rouse(waits_for, other.slot());
+        }
+    }
+
+    /// Has taken a lock that others may wait for. Who has waited for it himself has been called alone: the others sleep on, and are
+    /// to be called when he lets go.
+    #[inline(always)]
+    fn has_taken(&self, word: &VersionWord, on: WaitFor) {
+        if self.has_waited && self.room.take(on, self.slot()) && !self.planted.is(Bug::QueueForgotten) {
+            self.touch(Access::ReadModifyWrite);
+            // If it fails, it is marked already.
+            word.mark_waiters(word.load());
         }
     }
 }
@@ -353,6 +368,8 @@ pub(crate) trait Rules {
     const HAS_LEASES: bool = false;
     /// Whether what was read, and will not be written, is sealed before what will be written.
     const SEALS_READS: bool = false;
+    /// Whether [`Rules::write`] is not always ready: some right is taken there, which others may have.
+    const WRITES_EARLY: bool = false;
 
     /// How many words it keeps beside a version word, in a database with this many slots.
     fn aux_words(slots: usize) -> usize;
@@ -617,6 +634,10 @@ macro_rules! protocols {
 
             pub(crate) const fn younger_waits(self) -> bool {
                 with_protocol!(self, P => P::YOUNGER_WAITS)
+            }
+
+            pub(crate) const fn writes_early(self) -> bool {
+                with_protocol!(self, P => P::WRITES_EARLY)
             }
 
             pub(crate) const fn has_ranges(self) -> bool {

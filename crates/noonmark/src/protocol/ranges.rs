@@ -30,7 +30,7 @@
 //! one current writer, and a reader cannot go back to a version before the one that is there. *The clock*: the original
 //! draws the beginning of a range from a clock that everybody reads, and Sundial's form from synchronized ones; both say
 //! where to split a range that has no end. Here a range begins at the session's last commit time, and one without end is split a
-//! little after its beginning ([`ROOM`](crate::range::ROOM)): logical times need no clock, and none is a bottleneck.
+//! little after its beginning ([`RANGE_ROOM_DEFAULT`](crate::RANGE_ROOM_DEFAULT)): logical times need no clock, and none is a bottleneck.
 //!
 //! A commit-time update, which reads nothing, becomes the current writer, and parts from the current readers, only when it
 //! is sealed.
@@ -42,6 +42,12 @@
 //! look for a writer" against "become the writer, then look for marks", all sequentially consistent); or R was gone, and
 //! W's range begins after the read time that it left. From the parting on R's range is before W's, since ranges only
 //! shrink (`range.rs`).
+//!
+//! # Across databases
+//!
+//! A transaction that spans several has a range in each, and parts it from others' where it meets them. Before it commits, each is frozen ([`Rules::rely`],
+//! [`crate::timing`]), and it commits at a time that is in all of them. Nothing else differs: a frozen range is one that does not move any
+//! more, and [`part`] knows those. A writer has no reader left to push then, having met all of them.
 //!
 //! In a database in *momentary* order (see [`crate::order`]) there are no ranges to shrink: readers are optimistic, and
 //! writers keep each other out from their first write on.
@@ -60,6 +66,8 @@ pub(crate) struct Ranges;
 
 const READ: &str = "ranges: read";
 const WRITE: &str = "ranges: write";
+/// A current reader must be after the writer that comes.
+const PART: &str = "ranges: part";
 
 /// Words beside read time and marks: the current writer.
 const OWN: usize = 1;
@@ -118,8 +126,8 @@ fn come_after_readers(me: Me<'_, impl Host>, cell: Cell<'_>) -> Step<(), Conflic
     me.touch(Access::Read);
     for slot in readers(cell).others(me.slot()) {
         me.touch_slot(slot, Access::ReadModifyWrite);
-        if !part(me.ranges.get(slot), me.range()) {
-            return Step::Abort(Conflict { rule: WRITE, what: What::ReadLocked { by: slot } });
+        if !part(me.ranges.get(slot), me.range(), me.ranges.room()) {
+            return Step::Abort(Conflict { rule: PART, what: What::ReadLocked { by: slot } });
         }
     }
     me.touch(Access::Read);
@@ -143,7 +151,7 @@ fn come_before_writer(me: Me<'_, impl Host>, cell: Cell<'_>) -> Step<(), Conflic
         return Step::Ready(());
     }
     me.touch_slot(holder.slot(), Access::ReadModifyWrite);
-    if part(me.range(), me.ranges.get(holder.slot())) {
+    if part(me.range(), me.ranges.get(holder.slot()), me.ranges.room()) {
         return Step::Ready(());
     }
     met_writer(READ, me, cell, word)
@@ -162,6 +170,7 @@ impl Rules for Ranges {
     const OLDER_WAITS: bool = true;
     const LOCKS_READS: bool = true;
     const HAS_RANGES: bool = true;
+    const WRITES_EARLY: bool = true;
 
     fn aux_words(slots: usize) -> usize {
         marks::words(slots, OWN)
@@ -222,6 +231,20 @@ impl Rules for Ranges {
 
     fn write_bound(cell: Cell<'_>, prev: Word) -> Timestamp {
         marks::read_until(cell).max(prev.time()).next()
+    }
+
+    fn rely(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, own: Option<Word>) -> Step<(), Conflict> {
+        let newly = own.is_none() && !readers(cell).contains(me.slot());
+        let step = marks::rely("ranges: validate", me, cell, readers(cell), seen, own);
+        if !newly {
+            return step;
+        }
+        // It read in order to write, and does not: who has become the writer since has not seen its mark.
+        let step = step.and_then(|()| come_before_writer(me, cell));
+        if !matches!(step, Step::Ready(())) {
+            marks::unmark(me, readers(cell));
+        }
+        step
     }
 
     fn validate(

@@ -238,6 +238,7 @@ impl Rules for Sundial {
     const KEEPS_READ_TIMES: bool = true;
     const HAS_AGES: bool = true;
     const OLDER_WAITS: bool = true;
+    const WRITES_EARLY: bool = true;
 
     fn aux_words(_slots: usize) -> usize {
         2

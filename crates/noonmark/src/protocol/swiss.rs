@@ -14,7 +14,9 @@
 //! intent and cannot lose its update.
 //!
 //! Waiting cannot deadlock: only the older waits, for a younger one that has been told to abort or is
-//! past its commit point. SwissTM gives transactions a place in the order of ages only at their tenth
+//! past its commit point. Of several who wait the oldest is called when the intent is let go, and the others, who are younger, sleep on: that
+//! is no circle either, as nobody waits for a younger one and leaves it alone. (Where others do, it is the youngest who is called;
+//! see [`noonmark_core::WaitingRoom`].) SwissTM gives transactions a place in the order of ages only at their tenth
 //! write; here each has its age from its first attempt, which spares short transactions that retry
 //! from starving behind long ones that keep coming.
 
@@ -61,6 +63,7 @@ pub(super) fn take_intent(
         return match word_of.try_lock(word, me.txn) {
             Ok(()) => {
                 hold.intent = true;
+                me.has_taken(word_of, WaitFor::release_of(intent));
                 let version = cell.word.load();
                 if version.is_reclaimed() {
                     return Step::Abort(Conflict::locked(rule, version));
@@ -85,11 +88,11 @@ pub(super) fn take_intent(
     }
 }
 
-/// Lets go of the intent, and wakes whoever waits for it.
+/// Lets go of the intent, and has one of those who wait for it called.
 pub(super) fn drop_intent(me: Me<'_, impl Host>, intent: &AtomicU64) {
     me.touch(Access::ReadModifyWrite);
     if VersionWord::from_atomic(intent).unlock(Word::FREE) {
-        me.room.wake(WaitFor::release_of(intent));
+        me.room.call(WaitFor::release_of(intent));
     }
 }
 
@@ -101,6 +104,7 @@ impl Swiss {
 
 impl Rules for Swiss {
     const HAS_AGES: bool = true;
+    const WRITES_EARLY: bool = true;
 
     fn aux_words(_slots: usize) -> usize {
         1

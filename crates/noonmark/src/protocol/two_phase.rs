@@ -17,6 +17,10 @@
 //! | wait-die | wait | abort | the older waits for the younger only |
 //! | wound-wait | the holder must abort; wait until it has | wait | the younger waits for the older only, or for one that is about to let go |
 //!
+//! Of those who wait for a write lock one is called when it is let go, or several who want to read ([`noonmark_core::WaitingRoom`]). If
+//! all were woken, then under wound-wait whoever came first would be made to abort by whoever came second and was older, and so on: on one hot row
+//! many cores got a hundredth of what one gets alone.
+//!
 //! In a database that has tables of both waiting variants, each alone would not do: the older could wait
 //! for the younger in one and be waited for in the other. There whoever waits for a younger one makes it
 //! abort, in tables of wait-die, too (see `Me::wound_younger`).
@@ -94,7 +98,13 @@ impl Variant for WoundWait {
 
 impl<V: Variant> TwoPhase<V> {
     /// What to answer to somebody who met a write lock.
-    fn met_lock(me: Me<'_, impl Host>, cell: Cell<'_>, rule: &'static str, word: Word) -> Conflicted {
+    fn met_lock(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        rule: &'static str,
+        word: Word,
+        on: WaitFor,
+    ) -> Conflicted {
         let conflict = Conflict::locked(rule, word);
         let Some(holder) = word.owner() else { return Conflicted::Abort(conflict) };
         if let Answer::Abort = V::answer(me, holder) {
@@ -103,7 +113,7 @@ impl<V: Variant> TwoPhase<V> {
         me.touch(Access::ReadModifyWrite);
         // The mark fails if the word has changed since; then look again.
         match cell.word.mark_waiters(word) {
-            true => Conflicted::Wait(WaitFor::release_of(cell.word), conflict),
+            true => Conflicted::Wait(on, conflict),
             false => Conflicted::Busy(conflict),
         }
     }
@@ -113,7 +123,7 @@ impl<V: Variant> TwoPhase<V> {
             me.touch(Access::Read);
             let word = cell.word.load();
             if word.is_locked() {
-                return Self::met_lock(me, cell, V::WRITE, word).into();
+                return Self::met_lock(me, cell, V::WRITE, word, WaitFor::release_of(cell.word)).into();
             }
             me.touch(Access::ReadModifyWrite);
             if let Err(found) = cell.word.try_lock(word, me.txn) {
@@ -121,6 +131,7 @@ impl<V: Variant> TwoPhase<V> {
                 return Step::Busy(conflict);
             }
             hold.prev = Some(word);
+            me.has_taken(cell.word, WaitFor::release_of(cell.word));
         }
         // From here on the lock is ours, and this part may be run again after a wait.
         let readers = Readers::new(cell.aux);
@@ -189,6 +200,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
     const OLDER_WAITS: bool = V::OLDER_WAITS;
     const YOUNGER_WAITS: bool = V::YOUNGER_WAITS;
     const LOCKS_READS: bool = true;
+    const WRITES_EARLY: bool = true;
 
     fn aux_words(slots: usize) -> usize {
         Readers::words_for(slots)
@@ -216,7 +228,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
                 me.room.wake(WaitFor::release_of(&cell.aux[0]));
             }
         }
-        Self::met_lock(me, cell, V::READ, word).into()
+        Self::met_lock(me, cell, V::READ, word, WaitFor::release_of(cell.word).to_share()).into()
     }
 
     fn update(
@@ -262,7 +274,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
         me.touch(Access::ReadModifyWrite);
         if cell.word.unlock(next) && !me.planted.is(Bug::LostWakeup) {
-            me.room.wake(WaitFor::release_of(cell.word));
+            me.room.call(WaitFor::release_of(cell.word));
         }
     }
 

@@ -208,6 +208,7 @@ fn planted_bugs_are_found() {
     let locking = |bug, play: Play| Play { bug: Some(bug), ..play }.run::<TwoPlSf>().failure.is_some();
     assert!(locking(Bug::SkipPostValidation, reads()));
     assert!(locking(Bug::SkipReaders, reads()));
+    assert!(locking(Bug::SkipRecord, reads()));
     for (bug, play) in [
         (Bug::SkipPostValidation, reads()),
         (Bug::SkipValidation, skew),

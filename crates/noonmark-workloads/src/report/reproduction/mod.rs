@@ -15,7 +15,7 @@ mod text;
 pub use page::page as reproductions_page;
 pub use text::text as reproductions_text;
 
-use super::RunReport;
+use super::{Phases, RunReport, latency};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io;
@@ -165,8 +165,20 @@ impl Reproduction {
     /// The parameter that varies where it is how many servers a cluster has.
     pub const SERVERS: &str = "servers";
 
+    /// The parameter that varies where it is how many warehouses each server of a cluster has.
+    pub const WAREHOUSES: &str = "warehouses a server";
+
     /// The parameter that varies where it is how hot the rows are that a cluster's transactions read.
     pub const SKEW: &str = "exponent of reads";
+
+    /// The parameter that varies where it is how many clients there are before workers that share nothing.
+    pub const CLIENTS: &str = "clients";
+
+    /// The parameter that varies where it is how many of those workers there are.
+    pub const NODES: &str = "workers";
+
+    /// The parameter that varies where it is the seed.
+    pub const SEED: &str = "seed";
 
     /// The parameter of a run that varies, unless it is the number of cores.
     fn varied<'a>(&self, run: &'a RunReport) -> Option<&'a str> {
@@ -188,7 +200,14 @@ impl Reproduction {
     /// What stands below a plot.
     fn x_title(&self) -> String {
         match self.axis.as_str() {
-            Self::CORES | Self::WORKERS | Self::SERVERS | Self::SKEW => self.axis.clone(),
+            Self::CORES
+            | Self::WORKERS
+            | Self::SERVERS
+            | Self::WAREHOUSES
+            | Self::SKEW
+            | Self::CLIENTS
+            | Self::NODES
+            | Self::SEED => self.axis.clone(),
             share => format!("{share}, %"),
         }
     }
@@ -283,6 +302,37 @@ const BY_KIND: &str = "of 100 attempts, those that failed, by kind";
 
 /// The parameter of a run that says which limit has ended it, if one did.
 pub const LIMIT: &str = "ended at a limit of";
+
+/// What stands over figures by phase.
+const BY_PHASE: &str = "a commit, phase by phase: what it takes, and bytes between servers";
+
+/// At the heads of those figures.
+const PHASES: [&str; 11] = [
+    "execution",
+    "prepare",
+    "commit",
+    "failed",
+    "paused",
+    "all",
+    "execution, B",
+    "prepare, B",
+    "commit, B",
+    "failed, B",
+    "all, B",
+];
+
+/// So many of them are times.
+const PAST_TIMES: usize = 6;
+
+/// Those figures.
+fn by_phase(phases: &Phases) -> [String; 11] {
+    let [execution, prepare, commit, failed] = phases.time_us.each().map(latency);
+    let bytes = |count: f64| format!("{count:.0}");
+    let [execution_b, prepare_b, commit_b, failed_b] = phases.bytes.each().map(bytes);
+    let (paused, all, all_b) =
+        (latency(phases.paused_us), latency(phases.latency_us()), bytes(phases.bytes.total()));
+    [execution, prepare, commit, failed, paused, all, execution_b, prepare_b, commit_b, failed_b, all_b]
+}
 
 /// What it means.
 const LIMITED: &str =

@@ -4,8 +4,8 @@
 //! embedded at the end under the id `reproductions`.
 
 use super::{
-    BY_KIND, Failures, LIMITED, Reproduction, Verdict, clock_per_s, per_commit, per_second,
-    reproductions_json, rules, who,
+    BY_KIND, BY_PHASE, Failures, LIMITED, PHASES, Reproduction, Verdict, by_phase, clock_per_s, per_commit,
+    per_second, reproductions_json, rules, who,
 };
 use crate::report::page::{STYLE, colour_keys, colours, escape, figure};
 use crate::report::plots::{self, Line};
@@ -126,6 +126,7 @@ fn experiment(html: &mut String, one: &Reproduction) {
     }
     changes(html, one);
     kinds(html, one);
+    phases(html, one);
     html.push_str("<h3>What the paper leaves open, and what was chosen</h3>\n<dl class=\"choices\">");
     for (name, value) in &one.choices {
         let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
@@ -254,6 +255,34 @@ fn kinds(html: &mut String, one: &Reproduction) {
         let _ = write!(html, "<tr><td>{}</td>", escape(&name));
         for percent in one.shares_by_kind(run) {
             let _ = write!(html, "<td class=\"n\">{percent:.2}</td>");
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody>\n</table>\n</div>\n");
+}
+
+/// Of all points, as the paper's figures have them.
+fn phases(html: &mut String, one: &Reproduction) {
+    if one.runs.iter().all(|run| run.phases.is_none()) {
+        return;
+    }
+    let _ = write!(
+        html,
+        "<h3>{}</h3>\n<div class=\"wide\">\n<table>\n<thead><tr><th scope=\"col\">protocol</th>\
+         <th scope=\"col\" class=\"n\">{}</th>",
+        capital(BY_PHASE),
+        escape(&one.axis)
+    );
+    for heading in PHASES {
+        let _ = write!(html, "<th scope=\"col\" class=\"n\">{heading}</th>");
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for run in &one.runs {
+        let Some(phases) = &run.phases else { continue };
+        let point = one.varied(run).map_or_else(|| run.threads.to_string(), escape);
+        let _ = write!(html, "<tr><td>{}</td><td class=\"n\">{point}</td>", escape(&run.protocol));
+        for text in by_phase(phases) {
+            let _ = write!(html, "<td class=\"n\">{text}</td>");
         }
         html.push_str("</tr>\n");
     }

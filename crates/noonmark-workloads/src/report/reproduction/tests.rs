@@ -206,3 +206,32 @@ fn what_is_written_reads_back() {
     assert_eq!(serde_json::from_str::<Vec<Reproduction>>(&json).unwrap(), all);
     assert!(json.contains("\"verdict\": \"differs\"") && json.contains("\"queued_us\": 125.0"));
 }
+
+/// Where transactions span servers: what each phase takes, on the terminal, on the page, and in the file.
+#[test]
+fn phases_are_told_apart() {
+    use crate::report::{ByPhase, Phases};
+    let time_us = ByPhase { execution: 100.0, prepare: 20.0, commit: 3.0, failed: 40.0 };
+    let bytes = ByPhase { execution: 5000.0, prepare: 600.0, commit: 70.0, failed: 800.0 };
+    let spanning = RunReport {
+        phases: Some(Phases { time_us, paused_us: 500.0, bytes }),
+        ..run("sundial", "coarse", 16)
+    };
+    let one = Reproduction { runs: vec![spanning], ..reproduction() };
+    let text = reproductions_text(std::slice::from_ref(&one), 100);
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for wanted in [
+        &["sundial", "100", "µs", "20.0", "µs", "3.00", "µs", "40.0", "µs", "500", "µs", "663", "µs"][..],
+        &["sundial", "5000", "600", "70", "800", "6470"],
+    ] {
+        assert!(words.iter().any(|line| line[..] == *wanted), "{wanted:?}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let html = reproductions_page(std::slice::from_ref(&one), "noonmark repro").unwrap();
+    assert!(html.contains("<td class=\"n\">663 µs</td>") && html.contains("<td class=\"n\">6470</td>"));
+    let json = reproductions_json(std::slice::from_ref(&one)).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Reproduction>>(&json).unwrap(), [one]);
+    // Others' files are as they were.
+    assert!(!reproductions_json(&[reproduction()]).unwrap().contains("phases"));
+    assert!(!reproductions_text(&[reproduction()], 100).contains(super::BY_PHASE));
+}

@@ -1,11 +1,15 @@
 //! Experiments on the terminal: plain text without escape codes.
 
-use super::{BY_KIND, Failures, LIMITED, Reproduction, Verdict, clock_per_s, per_commit, rules, who};
+use super::{
+    BY_KIND, BY_PHASE, Failures, LIMITED, PAST_TIMES, PHASES, Reproduction, Verdict, by_phase, clock_per_s,
+    per_commit, rules, who,
+};
 use crate::report::table::{RULED, width};
 use crate::report::{RunReport, latency, rate};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// The experiments as text, where possible not wider than so many columns.
 pub fn text(all: &[Reproduction], columns: usize) -> String {
@@ -31,6 +35,12 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
         if let Some(last) = runs.first() {
             let _ = writeln!(text, "\n{}, a commit", one.place(last));
             let _ = writeln!(text, "{}", costs(&runs));
+            if last.phases.is_some() {
+                let _ = writeln!(text, "\n{BY_PHASE}, {}", one.place(last));
+                for half in [0..PAST_TIMES, PAST_TIMES..PHASES.len()] {
+                    let _ = writeln!(text, "{}", phases(&runs, half));
+                }
+            }
             let _ = writeln!(text, "\nwhy attempts failed");
             for run in runs.iter().filter(|run| run.aborted() > 0) {
                 let _ = writeln!(text, "  {}: {}", who(run), rules(run, 3));
@@ -189,6 +199,20 @@ fn costs(runs: &[&RunReport]) -> Table {
         table.add_row(row);
     }
     set_apart(&mut table, 2, figures.len());
+    table
+}
+
+/// Protocols downwards, some of the figures by phase across.
+fn phases(runs: &[&RunReport], some: Range<usize>) -> Table {
+    let heads = PHASES[some.clone()].iter().map(number);
+    let mut table = ruled(std::iter::once(Cell::new("protocol")).chain(heads).collect());
+    for run in runs {
+        let Some(phases) = &run.phases else { continue };
+        let mut row = vec![Cell::new(&run.protocol)];
+        row.extend(by_phase(phases)[some.clone()].iter().map(number));
+        table.add_row(row);
+    }
+    set_apart(&mut table, 1, some.len());
     table
 }
 

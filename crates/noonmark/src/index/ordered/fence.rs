@@ -115,6 +115,25 @@ impl Fence {
         unsafe { &*self.address() }
     }
 
+    /// Bytes that compare with keys as the fence does: those of the keys from it on are not less. Of none, none, which no key is less
+    /// than.
+    ///
+    /// # Safety
+    /// As for [`Fence::bytes`], if keys are not short.
+    pub(super) unsafe fn to_bytes<C: Compared>(self) -> Vec<u8> {
+        match self {
+            Fence::NONE => Vec::new(),
+            // All keys are equally long, so zeros at the end say nothing, and a key may be shorter than eight bytes.
+            Fence(head) if C::SHORT => {
+                let bytes = head.to_be_bytes();
+                let zeros = head.trailing_zeros() as usize / 8;
+                bytes[..bytes.len() - zeros].to_vec()
+            }
+            // SAFETY: passed on.
+            fence => unsafe { fence.bytes() }.to_vec(),
+        }
+    }
+
     /// What this fence costs, roughly: the string, its box and its counts.
     pub(super) fn memory_bytes<C: Compared>(self) -> usize {
         if C::SHORT || self.is_none() {

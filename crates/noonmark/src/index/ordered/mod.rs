@@ -42,6 +42,7 @@ use fence::{Compared, Fence, Fixed, Free, Probe, Short};
 use node::{Header, Node, prefetch_inner, prefetch_leaf};
 use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
+pub(crate) use scan::WholeLeaf;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
@@ -139,6 +140,18 @@ impl OrderedIndex {
         } else {
             tree.scan_up(lower, upper, visit)
         });
+    }
+
+    /// Leaf by leaf, in order, all that cover a part of the range, whole, until `visit` breaks. Bounds as for
+    /// [`OrderedIndex::scan`].
+    #[cold]
+    pub fn leaves(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        visit: impl FnMut(WholeLeaf) -> ControlFlow<()>,
+    ) {
+        by_class!(self, tree => tree.leaves(lower, upper, visit));
     }
 
     /// Visits every record, in order.

@@ -59,6 +59,18 @@ fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
     }
 }
 
+/// A leaf as a whole.
+pub(crate) struct WholeLeaf {
+    /// Its stamp.
+    pub seen: NodeSeen,
+    /// Keys that are less than this are not of it; of the first leaf, none.
+    pub lower: Vec<u8>,
+    /// Nor are those that are not less than this, if there is an end.
+    pub upper: Option<Vec<u8>>,
+    /// All its records, in the order of their keys.
+    pub records: Vec<RecordPtr>,
+}
+
 /// What a leaf holds of a range.
 struct Batch {
     seen: NodeSeen,
@@ -112,6 +124,55 @@ impl<C: Compared> Tree<C> {
             }
             edge = Edge::Fence(batch.next);
         }
+    }
+
+    /// Leaf by leaf, in order, all that cover a part of the range, as they are, until `visit` breaks.
+    pub(super) fn leaves(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        mut visit: impl FnMut(WholeLeaf) -> ControlFlow<()>,
+    ) {
+        if is_empty(lower, upper) {
+            return;
+        }
+        let mut edge = Edge::of(lower);
+        loop {
+            let Some((leaf, next)) = self.whole_leaf(edge, upper) else { continue };
+            if visit(leaf).is_break() || next.is_none() {
+                return;
+            }
+            edge = Edge::Fence(next);
+        }
+    }
+
+    /// The leaf that the edge is in, and where to go on; `None` to begin anew.
+    fn whole_leaf(&self, edge: Edge<'_>, upper: Bound<&[u8]>) -> Option<(WholeLeaf, Fence)> {
+        // SAFETY: callers are pinned; fences come from leaves that were found unchanged.
+        let probe = unsafe { edge.probe::<C>() };
+        let (leaf, version) = self.descend(|node, version| match probe {
+            None => Some(0),
+            Some(probe) => node.inner().rank::<C>(probe, version, true),
+        })?;
+        let (below, above) = fences(leaf, version)?;
+        let is_last = match (above, upper) {
+            (Fence::NONE, _) => true,
+            (_, Bound::Unbounded) => false,
+            (fence, Bound::Included(key) | Bound::Excluded(key)) => {
+                // SAFETY: validated in `fences`; callers are pinned.
+                match unsafe { fence.compare::<C>(key) } {
+                    Order::Greater => true,
+                    Order::Equal => matches!(upper, Bound::Excluded(_)),
+                    Order::Less => false,
+                }
+            }
+        };
+        let batch = batch(leaf, version, 0..leaf.header().count(), false, Fence::NONE)?;
+        // SAFETY: as above.
+        let (lower, end) = unsafe { (below.to_bytes::<C>(), above.to_bytes::<C>()) };
+        let upper = (!above.is_none()).then_some(end);
+        let whole = WholeLeaf { seen: batch.seen, lower, upper, records: batch.records().to_vec() };
+        Some((whole, if is_last { Fence::NONE } else { above }))
     }
 
     /// The leaf that holds what comes at and after the edge; `None` to begin anew.

@@ -1,0 +1,74 @@
+//! Of transactions that span servers: what their time goes into, and their bytes, phase by phase [Sundial Figures 7b and 7c].
+
+use noonmark::Protocol;
+use noonmark_sim::experiment::Plan;
+use noonmark_sim::network::store::ClusterSpec;
+use noonmark_sim::network::ycsb::{self, ClusterMeasured, YcsbSpec};
+
+fn run(protocol: Protocol) -> ClusterMeasured {
+    run_on(ClusterSpec::new(4, protocol), 0)
+}
+
+fn run_on(cluster: ClusterSpec, abort_buffer: usize) -> ClusterMeasured {
+    let spec = YcsbSpec {
+        rows: 200,
+        accesses: 16,
+        writes_permille: 100,
+        remote_percent: 10,
+        reads_theta: 0.9,
+        writes_theta: 0.9,
+        together: false,
+        abort_buffer,
+    };
+    let plan = Plan {
+        workers: 4,
+        warm_up_ps: 2_000_000_000,
+        measured_ps: 20_000_000_000,
+        steps_max: u64::MAX,
+        seed: 1,
+        requests: 0,
+    };
+    ycsb::run(cluster, spec, &plan).unwrap()
+}
+
+/// Each nanosecond of a transaction that committed is in one phase, and each byte that was sent, but for those of attempts that were
+/// under way when measuring began or ended.
+#[test]
+fn phases_are_all_of_the_latency_and_of_the_traffic() {
+    for protocol in [Protocol::Sundial, Protocol::TwoPhaseWaitDie, Protocol::F1, Protocol::Dynamic] {
+        let run = run(protocol);
+        let latencies_ns: u64 = run.measured.latencies_ns.iter().map(|&ns| u64::from(ns)).sum();
+        let commits = run.measured.committed;
+        assert!(commits > 300, "{protocol}: {commits}");
+        // Each is told in whole nanoseconds.
+        let apart_ns = run.times.total_ns().abs_diff(latencies_ns);
+        assert!(apart_ns <= 2 * commits, "{protocol}: {:?}, {latencies_ns}", run.times);
+        assert!(run.times.failed_ns > 0 && run.times.paused_ns > 0, "{:?}", run.times);
+        let apart = run.phase_bytes.total().abs_diff(run.bytes);
+        // Sixteen clients, and some kilobytes of an attempt.
+        assert!(
+            apart < 16 * 5_000 && apart * 50 < run.bytes,
+            "{protocol}: {:?}, {}",
+            run.phase_bytes,
+            run.bytes
+        );
+        assert!(
+            run.phase_bytes.execution > 0 && run.phase_bytes.failed > 0,
+            "{protocol}: {:?}",
+            run.phase_bytes
+        );
+    }
+}
+
+/// The same where a worker runs others while one pauses.
+#[test]
+fn phases_are_all_of_the_latency_with_an_abort_buffer() {
+    let mut cluster = ClusterSpec::new(4, Protocol::Sundial);
+    cluster.policy.backoff_max = std::time::Duration::from_millis(1);
+    let without = run_on(cluster.clone(), 0);
+    let with = run_on(cluster, 10);
+    let latencies_ns: u64 = with.measured.latencies_ns.iter().map(|&ns| u64::from(ns)).sum();
+    assert!(with.times.total_ns().abs_diff(latencies_ns) <= 2 * with.measured.committed, "{:?}", with.times);
+    let attempts = |run: &ClusterMeasured| run.measured.committed + run.measured.aborted;
+    assert!(attempts(&with) > attempts(&without), "{} {}", attempts(&with), attempts(&without));
+}
