@@ -24,7 +24,6 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard};
 
 /// A worker's stack. Transactions are shallow; what is not touched takes no memory.
 const STACK_BYTES: usize = 256 << 10;
@@ -190,8 +189,14 @@ impl Clocks {
         }
     }
 
-    /// Whoever runs is about to do something that others can see: whether he must let others go on first.
-    pub(crate) fn must_yield(&mut self) -> bool {
+    /// Whoever runs is about to do something that others can see: whether others are behind, so that he is in line now and is to be
+    /// suspended.
+    pub(crate) fn must_let_go_first(&mut self) -> bool {
+        self.must_yield() && self.get_in_line()
+    }
+
+    /// Whoever runs is about to do something that others can see: whether others are behind.
+    fn must_yield(&mut self) -> bool {
         let Some(worker) = self.running else { return false };
         self.steps += 1;
         let now_ps = self.workers[worker].clock_ps;
@@ -232,7 +237,7 @@ impl Clocks {
     }
 
     /// Whoever runs lets others go on that are behind: whether there is one, so that he is to be suspended.
-    pub(crate) fn get_in_line(&mut self) -> bool {
+    fn get_in_line(&mut self) -> bool {
         let Some(worker) = self.running else { return false };
         let now_ps = self.workers[worker].clock_ps;
         let own = self.entry(worker, now_ps);
@@ -349,24 +354,19 @@ pub(crate) fn suspend() {
     YIELDER.set(Some(yielder));
 }
 
-/// What clocks are part of, and who prices what goes by them.
+/// Who has clocks, and prices what goes by them.
 pub(crate) trait Timed {
-    /// They.
-    fn clocks(&mut self) -> &mut Clocks;
+    /// Looks at the clocks, for a moment: nobody may be suspended in it.
+    fn clocks<R>(&self, look: impl FnOnce(&mut Clocks) -> R) -> R;
 
     /// When a worker may begin, at the earliest.
     fn start_ps(&self, random: u64) -> Picoseconds;
 }
 
-/// What clocks are part of, for a moment.
-pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 /// Runs workers until all have ended. `Ok`: when the last one ended, with steps and switches; a panic of a worker is
 /// handed on.
 pub(crate) fn run<T: Timed, F: FnOnce()>(
-    state: &Mutex<T>,
+    timed: &T,
     limits: Limits,
     bodies: Vec<F>,
 ) -> Result<Report, SimulationError> {
@@ -384,74 +384,67 @@ pub(crate) fn run<T: Timed, F: FnOnce()>(
         // before it returns, however it does, and with it each coroutine that has not ended, which unwinds its stack.
         workers.push(unsafe { Coroutine::with_stack_unchecked(stack, start) });
     }
-    {
-        let mut state = lock(state);
-        let clocks = state.clocks();
-        if clocks.running.is_some() || !clocks.workers.is_empty() {
-            return Err(SimulationError::UnderWay);
-        }
+    let began_ps = timed.clocks(|clocks| {
         (clocks.limits, clocks.limit, clocks.steps, clocks.switches) = (limits, None, 0, 0);
-        let began_ps = clocks.idle_ps;
-        clocks.limits.until_ps = limits.until_ps.saturating_add(began_ps);
-        for worker in 0..workers.len() {
-            let random = state.clocks().random();
-            let at_ps = began_ps + state.start_ps(random);
-            let clocks = state.clocks();
+        clocks.limits.until_ps = limits.until_ps.saturating_add(clocks.idle_ps);
+        clocks.idle_ps
+    });
+    for worker in 0..workers.len() {
+        let random = timed.clocks(Clocks::random);
+        let at_ps = began_ps + timed.start_ps(random);
+        timed.clocks(|clocks| {
             clocks.workers.push(Worker { clock_ps: at_ps, mode: Mode::Ready, is_woken: false, ticket: 0 });
             clocks.line_up(worker, at_ps);
-        }
+        });
     }
-    let _left = Left(state);
+    let _left = Left(timed);
     let mut left = workers.len();
     while left > 0 {
-        let next = {
-            let mut state = lock(state);
-            let clocks = state.clocks();
-            match clocks.next() {
-                Some(next) => next,
-                None => {
-                    clocks.stranded = clocks.rouse();
-                    continue;
-                }
+        let next = timed.clocks(|clocks| {
+            let next = clocks.next();
+            if next.is_none() {
+                clocks.stranded = clocks.rouse();
             }
-        };
+            next
+        });
+        let Some(next) = next else { continue };
         // Panics if the worker does. The others are unwound when the vector is dropped.
         let result = workers[next].resume(());
         YIELDER.set(None);
         if let CoroutineResult::Return(()) = result {
             left -= 1;
-            lock(state).clocks().workers[next].mode = Mode::Ended;
+            timed.clocks(|clocks| clocks.workers[next].mode = Mode::Ended);
         }
     }
-    let mut state = lock(state);
-    let clocks = state.clocks();
-    if !clocks.stranded.is_empty() {
-        return Err(SimulationError::NobodyLeft(clocks.stranded.clone()));
-    }
-    let ended_ps = clocks.workers.iter().map(|worker| worker.clock_ps).max().unwrap_or(clocks.idle_ps);
-    Ok(Report {
-        ended_ps,
-        steps: clocks.steps,
-        switches: clocks.switches,
-        lines: LineCounts::default(),
-        limit: clocks.limit,
+    timed.clocks(|clocks| {
+        if !clocks.stranded.is_empty() {
+            return Err(SimulationError::NobodyLeft(clocks.stranded.clone()));
+        }
+        let ended_ps = clocks.workers.iter().map(|worker| worker.clock_ps).max().unwrap_or(clocks.idle_ps);
+        Ok(Report {
+            ended_ps,
+            steps: clocks.steps,
+            switches: clocks.switches,
+            lines: LineCounts::default(),
+            limit: clocks.limit,
+        })
     })
 }
 
 /// Nobody runs any more: when dropped, however the run ended.
-struct Left<'a, T: Timed>(&'a Mutex<T>);
+struct Left<'a, T: Timed>(&'a T);
 
 impl<T: Timed> Drop for Left<'_, T> {
     fn drop(&mut self) {
         YIELDER.set(None);
-        let mut state = lock(self.0);
-        let clocks = state.clocks();
-        let ended_ps = clocks.workers.iter().map(|worker| worker.clock_ps).max();
-        clocks.idle_ps = clocks.idle_ps.max(ended_ps.unwrap_or(0));
-        clocks.workers.clear();
-        clocks.line.clear();
-        clocks.up = None;
-        clocks.stranded.clear();
-        clocks.running = None;
+        self.0.clocks(|clocks| {
+            let ended_ps = clocks.workers.iter().map(|worker| worker.clock_ps).max();
+            clocks.idle_ps = clocks.idle_ps.max(ended_ps.unwrap_or(0));
+            clocks.workers.clear();
+            clocks.line.clear();
+            clocks.up = None;
+            clocks.stranded.clear();
+            clocks.running = None;
+        });
     }
 }

@@ -6,11 +6,12 @@
 //!
 //! Outside a run (while tables are filled, say) nothing is charged, and nobody waits.
 
-use crate::cores::{self, Clocks, Limits, Report, SimulationError, Timed, lock};
+use crate::cores::{self, Clocks, Limits, Report, SimulationError, Timed};
 use crate::lines::LineCounts;
 use crate::machine::Machine;
 use crate::pricing::{Pricing, Schedule};
 use noonmark_core::{Access, Host, Line, Numbered, Work};
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Wake, Waker};
 
@@ -43,19 +44,63 @@ pub struct VirtualCores {
     state: Arc<Mutex<State>>,
 }
 
-/// What all cores share: under one lock, as most steps need both.
+/// What all cores share.
 struct State {
     clocks: Clocks,
     pricing: Pricing,
 }
 
-impl Timed for State {
-    fn clocks(&mut self) -> &mut Clocks {
-        &mut self.clocks
+thread_local! {
+    /// What the cores share whose run is under way on this thread, and the lock that it belongs under.
+    static UNDER_WAY: RefCell<Option<(*const Mutex<State>, State)>> = const { RefCell::new(None) };
+}
+
+/// Looks at what cores share: under the lock; or, if it is this thread that runs them, where their state lies meanwhile. A lock
+/// in each step would keep the processor from fetching anything ahead.
+fn with<R>(shared: &Mutex<State>, look: impl FnOnce(&mut State) -> R) -> R {
+    UNDER_WAY.with_borrow_mut(|under_way| match under_way {
+        Some((of, state)) if std::ptr::eq(*of, shared) => look(state),
+        _ => look(&mut lock(shared)),
+    })
+}
+
+fn lock(shared: &Mutex<State>) -> MutexGuard<'_, State> {
+    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A run is under way on this thread: until dropped, it has what its cores share, and keeps the lock. Other threads wait for its end.
+struct UnderWay<'a>(MutexGuard<'a, State>);
+
+impl<'a> UnderWay<'a> {
+    fn begin(shared: &'a Mutex<State>) -> Result<Self, SimulationError> {
+        UNDER_WAY.with_borrow_mut(|under_way| {
+            if under_way.is_some() {
+                return Err(SimulationError::UnderWay);
+            }
+            let mut kept = lock(shared);
+            // Nobody sees what lies there meanwhile.
+            let nothing = State { clocks: Clocks::new(0), pricing: Pricing::Messages };
+            *under_way = Some((shared, std::mem::replace(&mut *kept, nothing)));
+            Ok(UnderWay(kept))
+        })
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some((_, state)) = UNDER_WAY.take() {
+            *self.0 = state;
+        }
+    }
+}
+
+impl Timed for VirtualCores {
+    fn clocks<R>(&self, look: impl FnOnce(&mut Clocks) -> R) -> R {
+        self.with(|state| look(&mut state.clocks))
     }
 
     fn start_ps(&self, random: u64) -> u64 {
-        self.pricing.start_ps(random)
+        self.with(|state| state.pricing.start_ps(random))
     }
 }
 
@@ -107,53 +152,55 @@ impl VirtualCores {
         if wanted > cores {
             return Err(SimulationError::TooManyWorkers { workers: wanted, cores });
         }
-        self.state().pricing.take_counts();
-        let mut report = cores::run(&self.state, limits, workers)?;
-        report.lines = self.state().pricing.take_counts();
+        let _under_way = UnderWay::begin(&self.state)?;
+        self.take_line_counts();
+        let mut report = cores::run(self, limits, workers)?;
+        report.lines = self.take_line_counts();
         Ok(report)
     }
 
     /// Whether the run has come to one of its limits, so that whoever runs should end.
     pub fn is_over(&self) -> bool {
-        self.state().clocks.is_over()
+        self.clocks(|clocks| clocks.is_over())
     }
 
     /// What time it is for whoever asks, in picoseconds.
     pub fn now_ps(&self) -> u64 {
-        self.state().clocks.now_ps()
+        self.clocks(|clocks| clocks.now_ps())
     }
 
     /// What the lines have seen since this was last asked, or since the run began.
     pub(crate) fn take_line_counts(&self) -> LineCounts {
-        self.state().pricing.take_counts()
+        self.with(|state| state.pricing.take_counts())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    /// Looks at what all cores share, for a moment: nobody may be suspended in it.
+    fn with<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        with(&self.state, look)
     }
 
-    /// How long it takes to wake somebody. (The lock may not be held while somebody else goes on, so that what is asked for
-    /// under it is not part of the expression that lets him.)
+    /// The same, if it is this thread that runs them.
+    fn with_run<R>(&self, look: impl FnOnce(&mut State) -> R) -> Option<R> {
+        UNDER_WAY.with_borrow_mut(|under_way| match under_way {
+            Some((of, state)) if std::ptr::eq(*of, Arc::as_ptr(&self.state)) => Some(look(state)),
+            _ => None,
+        })
+    }
+
+    /// How long it takes to wake somebody.
     fn wake_ps(&self) -> u64 {
-        self.state().pricing.wake_ps()
+        self.with(|state| state.pricing.wake_ps())
     }
 
     /// Lets so much time pass for whoever runs, and those go on whose clocks are behind then.
     fn advance(&self, duration_ps: u64) {
-        let mut state = self.state();
-        let now_ps = state.clocks.now_ps();
-        state.clocks.set_now(now_ps.saturating_add(duration_ps));
-        drop(self.take_turn(state));
-    }
-
-    /// Lets those go on whose clocks are behind.
-    fn take_turn<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        if state.clocks.must_yield() && state.clocks.get_in_line() {
-            drop(state);
+        let must_wait = self.clocks(|clocks| {
+            clocks.set_now(clocks.now_ps().saturating_add(duration_ps));
+            clocks.must_let_go_first()
+        });
+        if must_wait {
             cores::suspend();
-            state = self.state();
         }
-        state
     }
 }
 
@@ -170,7 +217,7 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        lock(&self.state).clocks.wake(self.worker, self.after_ps);
+        with(&self.state, |state| state.clocks.wake(self.worker, self.after_ps));
     }
 }
 
@@ -178,24 +225,27 @@ impl Host for VirtualCores {
     type Label = Numbered;
 
     fn touch<L: Into<Option<Line>>>(&self, line: impl FnOnce() -> L, access: Access) {
-        let mut state = self.take_turn(self.state());
-        let State { clocks, pricing } = &mut *state;
-        let Some(worker) = clocks.running() else { return };
-        let core = match &self.schedule {
-            Schedule::Machine(machine) => self.placement.core_of(worker, machine),
-            Schedule::Random | Schedule::Priorities { .. } | Schedule::Messages => worker,
+        let touch = |State { clocks, pricing }: &mut State| {
+            let Some(worker) = clocks.running() else { return };
+            let core = match &self.schedule {
+                Schedule::Machine(machine) => self.placement.core_of(worker, machine),
+                Schedule::Random | Schedule::Priorities { .. } | Schedule::Messages => worker,
+            };
+            let done_ps = pricing.access(core, || line().into(), access, clocks);
+            clocks.set_now(done_ps);
         };
-        let done_ps = pricing.access(core, || line().into(), access, clocks);
-        clocks.set_now(done_ps);
+        // Outside of runs nothing is charged.
+        let Some(must_wait) = self.with_run(|state| state.clocks.must_let_go_first()) else { return };
+        if must_wait {
+            cores::suspend();
+        }
+        self.with_run(touch);
     }
 
     fn work(&self, work: Work) {
-        let mut state = self.state();
-        if state.clocks.running().is_some() {
-            let now_ps = state.clocks.now_ps();
-            let work_ps = state.pricing.work_ps(work);
-            state.clocks.set_now(now_ps + work_ps);
-        }
+        self.with_run(|State { clocks, pricing }| {
+            clocks.set_now(clocks.now_ps() + pricing.work_ps(work));
+        });
     }
 
     fn now_ns(&self) -> u64 {
@@ -203,47 +253,39 @@ impl Host for VirtualCores {
     }
 
     fn seed(&self) -> u64 {
-        self.state().clocks.random()
+        self.clocks(Clocks::random)
     }
 
     fn spin(&self, _: u32) {
-        let pause_ps = {
-            let state = self.state();
-            state.pricing.pause_ps(&state.clocks)
-        };
+        let pause_ps = self.with(|state| state.pricing.pause_ps(&state.clocks));
         self.advance(pause_ps);
     }
 
     fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
         let until_ps = deadline_ns.map(|deadline_ns| deadline_ns.saturating_mul(1_000));
-        let worker = self.state().clocks.running();
+        let worker = self.clocks(|clocks| clocks.running());
         let state = self.state.clone();
         // A worker outside a run has nobody who could wake it.
         let bell = Bell { state, worker: worker.unwrap_or(usize::MAX), after_ps: self.wake_ps() };
         let waker = Waker::from(Arc::new(bell));
         loop {
-            let (is_late, was_over) = {
-                let clocks = &mut self.state().clocks;
+            let (is_late, was_over) = self.clocks(|clocks| {
                 clocks.forget_wakes();
                 (until_ps.is_some_and(|until_ps| clocks.now_ps() >= until_ps), clocks.is_over())
-            };
+            });
             if let Poll::Ready(value) = poll(&waker) {
                 return Some(value);
             }
             if was_over {
                 // Whoever asks again and again is to let others come to an end, however far ahead their clocks are.
-                let behind_ps = {
-                    let clocks = &self.state().clocks;
-                    clocks.last_ps() - clocks.now_ps()
-                };
+                let behind_ps = self.clocks(|clocks| clocks.last_ps() - clocks.now_ps());
                 self.advance(behind_ps + 1);
                 return None;
             }
             if is_late || worker.is_none() {
                 return None;
             }
-            let sleeps = self.state().clocks.fall_asleep(until_ps);
-            if sleeps {
+            if self.clocks(|clocks| clocks.fall_asleep(until_ps)) {
                 cores::suspend();
             } else {
                 // Woken since it began to look: by another, or even by what it did itself when it looked. That takes as
@@ -259,7 +301,7 @@ impl Host for VirtualCores {
 
     fn caller_hint(&self) -> usize {
         // Who runs outside a run is nobody's neighbour.
-        self.state().clocks.running().unwrap_or(self.schedule.cores())
+        self.clocks(|clocks| clocks.running()).unwrap_or(self.schedule.cores())
     }
 }
 

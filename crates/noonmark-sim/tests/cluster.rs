@@ -5,6 +5,7 @@ use noonmark_cluster::planted::{Bug, Planted};
 use noonmark_sim::fuzz::Verdict;
 use noonmark_sim::network::fuzz::ClusterCase;
 use noonmark_workloads::bank::{BankSpec, Updates};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs cases until one is broken: the seed, and what the checker says.
 fn first_broken(
@@ -54,7 +55,7 @@ fn money_is_conserved_by_updates_at_commit() {
 fn planted_bugs_are_found() {
     let all = Protocol::ALL;
     let leased = [Protocol::Sundial, Protocol::TicToc];
-    for (bug, protocols, seeds) in [
+    let cases = [
         (Bug::LostUnlock, all, 40),
         (Bug::LateCarriedOut, all, 400),
         (Bug::VoteCountedTwice, all, 2000),
@@ -85,14 +86,25 @@ fn planted_bugs_are_found() {
         (Bug::AgesIgnored, &[Protocol::Occ][..], 4000),
         (Bug::DoubledUpdateCarriedOut, all, 400),
         (Bug::UnannouncedTakenForLocked, &[Protocol::Occ][..], 4000),
-    ] {
-        let found = first_broken(seeds, protocols, |mut case| {
-            case.cluster.planted = Planted::some(bug);
-            case.run().unwrap()
-        });
-        let (seed, why) = found.unwrap_or_else(|| panic!("{bug:?} was not found in {seeds} seeds"));
-        println!("{bug:?}: seed {seed}: {}", why.lines().next().unwrap_or_default());
-    }
+    ];
+    // Whoever is done takes the next, as some hide far longer than others.
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let find = || {
+        while let Some(&(bug, protocols, seeds)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let found = first_broken(seeds, protocols, |mut case| {
+                case.cluster.planted = Planted::some(bug);
+                case.run().unwrap()
+            });
+            let (seed, why) = found.unwrap_or_else(|| panic!("{bug:?} was not found in {seeds} seeds"));
+            println!("{bug:?}: seed {seed}: {}", why.lines().next().unwrap_or_default());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(find);
+        }
+    });
 }
 
 #[test]

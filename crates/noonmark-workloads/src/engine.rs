@@ -8,6 +8,7 @@
 use std::ops::{ControlFlow, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use noonmark::{
     Abort, ColumnGroup, Database, FoundRows, Host, Leases, Number, Policy, Protocol, SecondaryIndex,
@@ -32,6 +33,8 @@ pub struct EngineStore<H: Host = Threads> {
     leases: Leases,
     /// How transactions are retried.
     policy: Policy,
+    /// When they are given up, in nanoseconds of the host.
+    until_ns: Option<u64>,
 }
 
 impl<H: Host> Clone for EngineStore<H> {
@@ -43,6 +46,7 @@ impl<H: Host> Clone for EngineStore<H> {
             row_hint: self.row_hint,
             leases: self.leases,
             policy: self.policy.clone(),
+            until_ns: self.until_ns,
         }
     }
 }
@@ -68,6 +72,7 @@ impl<H: Host> EngineStore<H> {
             row_hint: true,
             leases,
             policy,
+            until_ns: None,
         }
     }
 
@@ -84,6 +89,12 @@ impl<H: Host> EngineStore<H> {
     /// The same; how its transactions are retried, if not by the default.
     pub fn policy(self, policy: Policy) -> Self {
         EngineStore { policy, ..self }
+    }
+
+    /// The same; what has not been committed at this time of the host is given up after the attempt that is under way, whatever the
+    /// policy says of deadlines.
+    pub fn until_ns(self, until_ns: u64) -> Self {
+        EngineStore { until_ns: Some(until_ns), ..self }
     }
 
     /// The database.
@@ -125,6 +136,7 @@ pub struct EngineSession<H: Host = Threads> {
     session: noonmark::Session<H>,
     attempts_max: u64,
     policy: Policy,
+    until_ns: Option<u64>,
 }
 
 impl<H: Host> EngineSession<H> {
@@ -133,6 +145,10 @@ impl<H: Host> EngineSession<H> {
         &mut self,
         mut body: impl FnMut(&mut Transaction<'_, H>) -> TxnResult<EngineStore<H>, T>,
     ) -> TxnResult<EngineStore<H>, T> {
+        if let Some(until_ns) = self.until_ns {
+            let left_ns = until_ns.saturating_sub(self.db.host().now_ns());
+            self.policy.deadline = Some(Duration::from_nanos(left_ns));
+        }
         let mut attempts = 0;
         let result = self.session.try_transact_with::<T, Failure<Abort>>(&self.policy, |tx| {
             attempts += 1;
@@ -258,7 +274,13 @@ impl<H: Host> Store for EngineStore<H> {
     fn session(&self) -> Result<EngineSession<H>, StoreError> {
         let session = self.db.session();
         let session = session.map_err(|error| StoreError::Session { reason: error.to_string() })?;
-        Ok(EngineSession { db: self.db.clone(), session, attempts_max: 0, policy: self.policy.clone() })
+        Ok(EngineSession {
+            db: self.db.clone(),
+            session,
+            attempts_max: 0,
+            policy: self.policy.clone(),
+            until_ns: self.until_ns,
+        })
     }
 
     fn conflicts(&self) -> Conflicts {

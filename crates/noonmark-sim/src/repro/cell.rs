@@ -436,11 +436,9 @@ fn in_engine(cell: &Cell, protocol: Protocol, size: &Size, seed: u64) -> Result<
         ExperimentError::Run(RunError::Store(StoreError::Session { reason }))
     })?;
     let default = Policy::default();
-    // The papers' programs have no escape: whoever loses goes on. When the run has long been over it is to end all the same.
-    let run_ps = size.warm_up_ps.saturating_add(size.measured_ps);
+    // The papers' programs have no escape: whoever loses goes on.
     let policy = Policy {
         escape_after: None,
-        deadline: Some(Duration::from_nanos(run_ps.saturating_mul(2) / 1_000)),
         backoff_min: if *backs_off { default.backoff_min } else { Duration::ZERO },
         backoff_max: if *backs_off { default.backoff_max } else { Duration::ZERO },
         ..default
