@@ -37,10 +37,10 @@ fn on_one_row(protocol: Protocol, cores: usize) -> (u64, u64) {
 #[test]
 fn a_hot_row_is_not_lost_to_many_cores() {
     let pinned = [
-        (Protocol::TwoPhaseWoundWait, [(1718, 0), (607, 27), (267, 103)]),
-        (Protocol::TwoPhaseWaitDie, [(1285, 378), (767, 1420), (303, 1040)]),
-        (Protocol::Swiss, [(1155, 403), (516, 1214), (171, 1025)]),
-        (Protocol::Sundial, [(1136, 355), (606, 1333), (235, 803)]),
+        (Protocol::TwoPhaseWoundWait, [(1730, 0), (617, 37), (597, 23)]),
+        (Protocol::TwoPhaseWaitDie, [(1295, 376), (751, 1436), (284, 1003)]),
+        (Protocol::Swiss, [(1149, 402), (492, 1254), (159, 861)]),
+        (Protocol::Sundial, [(1118, 359), (627, 1411), (264, 737)]),
     ];
     let found = pinned.map(|(protocol, _)| (protocol, [2, 8, 32].map(|cores| on_one_row(protocol, cores))));
     assert_eq!(found, pinned);

@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let db = Database::in_memory();
-    let expected = usize::try_from(rows)?;
+    // An ordered table that was told, too, would not go down its tree, whose way is what is counted.
+    let expected = if index == IndexKind::Hash { usize::try_from(rows)? } else { 0 };
     let options =
         TableOptions::new().protocol(protocol).index(index).granularity(granularity).expected_rows(expected);
     let table = db.create_table::<u64, (Half, Half)>("rows", options)?;

@@ -47,7 +47,7 @@ pub(crate) fn of_place(table: TableRef, key: &[u8]) -> Option<Line> {
         Index::Hash(index) => {
             index.place_of(key).map(|line| Line { space: table.get().id * SPACES + 1, line })
         }
-        Index::Ordered(_) => Some(of_stamp(table, key)),
+        Index::Ordered(index) => index.get_direct(key).is_none().then(|| of_stamp(table, key)),
     }
 }
 

@@ -84,7 +84,7 @@ impl Index {
         let shape = key_bytes.map(|key_bytes| RecordShape { key_bytes, block: layout.block(key_bytes) });
         match kind {
             IndexKind::Hash => Index::Hash(HashIndex::new(class, expected_rows, shape)),
-            IndexKind::Ordered => Index::Ordered(OrderedIndex::new(class)),
+            IndexKind::Ordered => Index::Ordered(OrderedIndex::new(class, expected_rows, shape)),
         }
     }
 
@@ -105,10 +105,7 @@ impl Index {
     ) {
         match self {
             Index::Hash(index) => index.find_many(keys, found, soon),
-            Index::Ordered(index) => {
-                index.find_many(keys, found);
-                found.iter().flatten().for_each(|record| soon(*record));
-            }
+            Index::Ordered(index) => index.find_many(keys, found, soon),
         }
     }
 
@@ -123,7 +120,7 @@ impl Index {
     ) -> Inserted {
         match self {
             Index::Hash(index) => index.get_or_insert(key, limbo, epochs, prepare, make),
-            Index::Ordered(index) => index.get_or_insert(key, finger, prepare, |stamp| make(stamp, None)),
+            Index::Ordered(index) => index.get_or_insert(key, finger, prepare, make),
         }
     }
 
@@ -153,6 +150,7 @@ impl Index {
             record.free_values(layout);
             match self {
                 Index::Hash(index) if index.take_back(record) => {}
+                Index::Ordered(index) if index.take_back(record) => {}
                 _ => record.free(layout),
             }
         }
@@ -169,12 +167,12 @@ impl Index {
                 Index::Hash(index) => {
                     index.for_each(|record| record.free_values(layout));
                     // The memory of the others goes with the index.
-                    index.for_each_in_tables(|record| record.free(layout));
+                    index.for_each_elsewhere(|record| record.free(layout));
                 }
-                Index::Ordered(index) => index.for_each(|record| {
-                    record.free_values(layout);
-                    record.free(layout);
-                }),
+                Index::Ordered(index) => {
+                    index.for_each(|record| record.free_values(layout));
+                    index.for_each_elsewhere(|record| record.free(layout));
+                }
             }
         }
     }
@@ -233,10 +231,10 @@ impl TableOptions {
         self
     }
 
-    /// About how many rows there will be. A hint, for hash indexes alone, and never wrong, only more or less of use: if
+    /// About how many rows there will be. A hint, and never wrong, only more or less of use: if
     /// keys have one length of at most 8 bytes (numbers up to `u64`, short tuples of them), so many places for
     /// records are set aside, twice as many at most, and a row whose key has a place of its own is found with one
-    /// wait for memory instead of two. Keys that count up all have one; so have, mostly, pairs whose last part
+    /// wait for memory instead of two, or than a way down a tree. (Scans, and looking for keys that are not there, go by the tree.) Keys that count up all have one; so have, mostly, pairs whose last part
     /// does; of as many scattered keys as places 63 in a hundred. A place takes 8 bytes beside the record that it is for,
     /// and memory for that only when it is used, as far as whole pages go. Where there is not so much memory, the
     /// hint is forgotten.

@@ -1,12 +1,12 @@
-//! A direct-address table in front of the shards: records that lie where their keys say.
+//! A direct-address table in front of an index: records that lie where their keys say.
 //!
 //! ```text
 //! numbers   | 0 | 1 | 2 | - | 4 | ...                 8 bytes a place: whose record lies there
 //! records   | record 0 | record 1 | record 2 | free | record 4 | ...
 //! ```
 //!
-//! Whoever reads a row through a table of pairs waits for memory twice, one after the other: for the line with
-//! the pair, which says where the record is, and for the record. Where about how many rows there will be is known
+//! Whoever reads a row through a table of pairs, or a tree, waits for memory twice, one after the other: for the line
+//! that says where the record is, and for the record. Where about how many rows there will be is known
 //! ahead, and their keys have one length of at most 8 bytes, the second wait need not follow the first: so many
 //! *places*, each as large as a record, lie side by side, and which of them is a key's follows from the key alone.
 //! If its record lies there, a lookup is a comparison with the number of the place; the processor need not wait for its
@@ -16,19 +16,19 @@
 //! high half decides: keys that count up fill the places without a gap; so do pairs whose second part counts up, one
 //! run for each first part, and the runs begin far from each other (multiples of the golden ratio). Scattered
 //! keys meet by chance: with as many keys as places, 63 in a hundred have theirs, with half as many 79.
-//! A key whose place is another's has its record elsewhere, and a pair in its shard's table: it is
-//! found as if there were no places.
+//! A key whose place is another's has its record elsewhere, and is found as if there were no places. (In a hash index only
+//! such a key has a pair in its shard's table; an ordered one has all keys in its leaves, for scans and for keys that are not there.)
 //!
 //! A place is *free*, or *taken* (somebody makes a record there, or one lay there and somebody may still read
 //! it), or it holds a record and its word is the key's number. The first two are words that no key of the place has.
 //! A number stands there exactly while the record is linked: both change under the latch of the key's
-//! shard, whose stamp therefore guards absence here as well. A place is given back when the record's memory would be
+//! node (its shard, or its leaf), whose stamp therefore guards absence here as well. A place is given back when the record's memory would be
 //! freed, a grace period after it was unlinked.
 //!
 //! What it does not do: grow. The places are those that were expected, at most twice as many; pages of them that
 //! nobody touches take no memory. If the memory cannot be had, or records differ in length, there are no places.
 
-use super::RecordShape;
+use super::{RecordShape, prefetch};
 use crate::record::RecordPtr;
 use noonmark_core::sync::{AtomicU64, Ordering};
 use std::alloc::{self, Layout as Block};
@@ -158,7 +158,7 @@ impl DirectTable {
     #[inline(always)]
     pub(super) fn prefetch(&self, tag: u64) -> RecordPtr {
         let place = self.place(self.number(tag));
-        super::super::prefetch(std::ptr::from_ref(self.word(place)).cast());
+        prefetch(std::ptr::from_ref(self.word(place)).cast());
         self.record_at(place)
     }
 
@@ -172,14 +172,14 @@ impl DirectTable {
         NonNull::new(self.record_at(place).as_ptr())
     }
 
-    /// Links the record that was made in the place that was taken for this tag. Under the shard's latch.
+    /// Links the record that was made in the place that was taken for this tag. Under the node's latch.
     pub(super) fn link(&self, tag: u64) {
         let number = self.number(tag);
         // Release: the record's contents come before.
         self.word(self.place(number)).store(number, Ordering::Release);
     }
 
-    /// Unlinks this record, if it is the one that is linked for this tag; whether it was. Under the shard's latch.
+    /// Unlinks this record, if it is the one that is linked for this tag; whether it was. Under the node's latch.
     pub(super) fn unlink(&self, tag: u64, record: RecordPtr) -> bool {
         let found = self.get(tag) == Some(record);
         if found {
@@ -188,6 +188,11 @@ impl DirectTable {
             self.word(place).store(Self::taken(place), Ordering::Relaxed);
         }
         found
+    }
+
+    /// Whether a record lies here.
+    pub(super) fn has(&self, record: RecordPtr) -> bool {
+        self.place_of(record).is_some()
     }
 
     /// The place of a record, if it lies here.

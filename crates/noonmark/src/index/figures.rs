@@ -62,7 +62,7 @@ macro_rules! measured {
 }
 // Without records of its own: what is measured is the way through a table.
 measured!(HashIndex, class => HashIndex::new(class, KEYS as usize, None), get(), |limbo, epochs| (limbo, epochs), |_, _|, |_| {});
-measured!(OrderedIndex, class => OrderedIndex::new(class), get(&mut Finger::default()), |_limbo, _epochs| (&mut Finger::default()), |_|);
+measured!(OrderedIndex, class => OrderedIndex::new(class, 0, None), get(&mut Finger::default()), |_limbo, _epochs| (&mut Finger::default()), |_, _|, |_| {});
 
 /// Time that the calling thread has had a core, where the system tells (the cores may be shared
 /// with others); time that has passed elsewhere.
@@ -199,7 +199,7 @@ fn ordered() {
 fn scans() {
     for append in [true, false] {
         let (epochs, mut limbo) = (Epochs::new(1), Limbo::new());
-        let mut index = OrderedIndex::new(KeyClass::Fixed8);
+        let mut index = OrderedIndex::new(KeyClass::Fixed8, 0, None);
         let began = Clock::start();
         for n in 0..KEYS {
             let key = if append { n } else { mixed(n) }.to_be_bytes();

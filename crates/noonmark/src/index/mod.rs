@@ -23,6 +23,7 @@
 //! What indexes do not do: they know of no transaction, free no record, log nothing, and never wait
 //! for anything but a latch, under which nobody waits.
 
+mod direct;
 mod hash;
 mod ordered;
 

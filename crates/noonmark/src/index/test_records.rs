@@ -45,6 +45,57 @@ pub(super) fn retire_record(record: RecordPtr, limbo: &mut Limbo, epochs: &Epoch
     limbo.retire(epochs, unsafe { noonmark_core::Garbage::new(record.as_ptr().cast(), 0, free) });
 }
 
+/// The shape of records that hold nothing but a key of this length.
+pub(super) fn shape(key_bytes: usize) -> Option<RecordShape> {
+    let block = std::alloc::Layout::from_size_align(16, 16).expect("a power of two");
+    Some(RecordShape { key_bytes, block })
+}
+
+/// A record in the memory that the index gave, which is of that shape, or of its own.
+pub(super) fn make(key: &[u8], memory: Option<NonNull<u64>>) -> RecordPtr {
+    // SAFETY: the memory is of the shape above, for keys of at most 8 bytes, and nobody else's.
+    memory.map_or_else(|| make_record(key), |memory| unsafe { make_record_at(memory, key) })
+}
+
+/// An index that may have memory of its own for records.
+pub(super) trait GivesMemory {
+    /// # Safety
+    /// Nobody refers to the record any more, and the index has forgotten it.
+    unsafe fn take_back(&self, record: RecordPtr) -> bool;
+}
+
+impl GivesMemory for HashIndex {
+    unsafe fn take_back(&self, record: RecordPtr) -> bool {
+        // SAFETY: passed on.
+        unsafe { HashIndex::take_back(self, record) }
+    }
+}
+
+impl GivesMemory for OrderedIndex {
+    unsafe fn take_back(&self, record: RecordPtr) -> bool {
+        // SAFETY: passed on.
+        unsafe { OrderedIndex::take_back(self, record) }
+    }
+}
+
+/// Retires a record of [`make`] that the index has forgotten. The epochs must be gone before the index is, or moves.
+pub(super) fn retire<I: GivesMemory>(index: &I, record: RecordPtr, limbo: &mut Limbo, epochs: &Epochs) {
+    unsafe fn free<I: GivesMemory>(address: *mut u8, index: usize) {
+        if let Some(address) = NonNull::new(address.cast::<u64>()) {
+            // SAFETY: promised by the caller of `retire`.
+            let index = unsafe { &*std::ptr::with_exposed_provenance::<I>(index) };
+            let record = RecordPtr::new(address);
+            // SAFETY: a grace period has passed.
+            if !unsafe { index.take_back(record) } {
+                free_record(record);
+            }
+        }
+    }
+    let address = std::ptr::from_ref(index).expose_provenance();
+    // SAFETY: any thread may free it, once.
+    limbo.retire(epochs, unsafe { noonmark_core::Garbage::new(record.as_ptr().cast(), address, free::<I>) });
+}
+
 /// The key of a record that the test knows to be alive.
 pub(super) fn key_of<'a>(record: RecordPtr) -> &'a [u8] {
     // SAFETY: the caller is pinned, or the record is not yet retired.

@@ -37,16 +37,15 @@
 //! What it does not do: order, shrink the directory, or grow a large shard in steps (whoever
 //! inserts the record that makes a shard grow copies all of that shard).
 
-mod direct;
 mod hashing;
 mod table;
 
+use super::direct::DirectTable;
 use super::{
     ABREAST, Inserted, KeyClass, Latch, Lookup, NodeChange, NodeStamp, RecordShape, equal, head, prefetch,
     prefetch_record, record_of, word_of,
 };
 use crate::record::RecordPtr;
-use direct::DirectTable;
 use hashing::{Hashed, Long, Short};
 use noonmark_core::sync::{AtomicU64, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
@@ -533,11 +532,11 @@ impl HashIndex {
     /// Visits every record.
     pub fn for_each(&mut self, mut visit: impl FnMut(RecordPtr)) {
         self.direct.iter().flat_map(DirectTable::records).for_each(&mut visit);
-        self.for_each_in_tables(visit);
+        self.for_each_elsewhere(visit);
     }
 
     /// Visits every record whose memory is not the index's own.
-    pub fn for_each_in_tables(&mut self, mut visit: impl FnMut(RecordPtr)) {
+    pub fn for_each_elsewhere(&mut self, mut visit: impl FnMut(RecordPtr)) {
         for shard in &self.shards {
             // SAFETY: we are the owner.
             for (_, record) in unsafe { shard.table() }.pairs() {

@@ -23,37 +23,7 @@ fn found(lookup: Lookup) -> Option<RecordPtr> {
 fn finish(index: &mut HashIndex, mut limbo: Limbo, epochs: Epochs) {
     limbo.abandon(&epochs);
     drop(epochs);
-    index.for_each_in_tables(free_record);
-}
-
-/// The shape of records that hold nothing but a key of this length.
-fn shape(key_bytes: usize) -> Option<RecordShape> {
-    let block = std::alloc::Layout::from_size_align(16, 16).expect("a power of two");
-    Some(RecordShape { key_bytes, block })
-}
-
-/// A record in the memory that the index gave, or of its own.
-fn make(key: &[u8], memory: Option<NonNull<u64>>) -> RecordPtr {
-    // SAFETY: the memory is of the shape above, for keys of at most 8 bytes, and nobody else's.
-    memory.map_or_else(|| make_record(key), |memory| unsafe { make_record_at(memory, key) })
-}
-
-/// Retires a record of [`make`] that the index has forgotten.
-fn retire(index: &HashIndex, record: RecordPtr, limbo: &mut Limbo, epochs: &Epochs) {
-    unsafe fn free(address: *mut u8, index: usize) {
-        if let Some(address) = NonNull::new(address.cast::<u64>()) {
-            // SAFETY: `finish` empties the epochs before the index goes.
-            let index = unsafe { &*std::ptr::with_exposed_provenance::<HashIndex>(index) };
-            let record = RecordPtr::new(address);
-            // SAFETY: a grace period has passed.
-            if !unsafe { index.take_back(record) } {
-                free_record(record);
-            }
-        }
-    }
-    let address = std::ptr::from_ref(index).expose_provenance();
-    // SAFETY: any thread may free it, once.
-    limbo.retire(epochs, unsafe { noonmark_core::Garbage::new(record.as_ptr().cast(), address, free) });
+    index.for_each_elsewhere(free_record);
 }
 
 #[test]

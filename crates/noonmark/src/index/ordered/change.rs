@@ -233,8 +233,8 @@ impl<C: Compared> Tree<C> {
         &self,
         key: &[u8],
         record: RecordPtr,
-        wts: u64,
-        rts: u64,
+        (wts, rts): (u64, u64),
+        unlinked: impl FnOnce(),
         limbo: &mut Limbo,
         epochs: &Epochs,
     ) -> bool {
@@ -253,6 +253,7 @@ impl<C: Compared> Tree<C> {
             node.stamp().rts.fetch_max(rts, Ordering::SeqCst);
             node.stamp().wts.fetch_max(wts, Ordering::Relaxed);
             node.leaf().remove(at);
+            unlinked();
             let left = node.header().count();
             latch.changed();
             break left;

@@ -36,20 +36,27 @@ mod fence;
 mod node;
 mod scan;
 
-use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp};
+use super::direct::DirectTable;
+use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp, RecordShape, head};
 use crate::record::RecordPtr;
 use fence::{Compared, Fence, Fixed, Free, Probe, Short};
 use node::{Header, Node, prefetch_inner, prefetch_leaf};
 use noonmark_core::sync::{AtomicPtr, AtomicUsize, Ordering};
 use noonmark_core::{Epochs, Limbo};
 pub(crate) use scan::WholeLeaf;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
 
 /// An index from keys to records, in the order of the keys' bytes.
 #[derive(Debug)]
-pub(crate) struct OrderedIndex(ByClass);
+pub(crate) struct OrderedIndex {
+    tree: ByClass,
+    /// For keys that are numbers, of which it is known how many there will be: records that lie where their keys say. They are
+    /// in the tree, too; but who looks for one of them need not go down.
+    direct: Option<DirectTable>,
+}
 
 #[derive(Debug)]
 enum ByClass {
@@ -61,7 +68,7 @@ enum ByClass {
 /// The same call, whatever the class of the keys is.
 macro_rules! by_class {
     ($self:ident, $tree:ident => $call:expr) => {
-        match &$self.0 {
+        match &$self.tree {
             ByClass::Short($tree) => $call,
             ByClass::Fixed($tree) => $call,
             ByClass::Free($tree) => $call,
@@ -70,19 +77,35 @@ macro_rules! by_class {
 }
 
 impl OrderedIndex {
-    /// An empty index for keys of this class.
-    pub fn new(class: KeyClass) -> Self {
-        OrderedIndex(match class {
-            KeyClass::Fixed8 => ByClass::Short(Tree::new()),
-            KeyClass::Fixed16 => ByClass::Fixed(Tree::new()),
-            KeyClass::Bytes => ByClass::Free(Tree::new()),
-        })
+    /// An empty index for keys of this class, of which there may be about `capacity_hint` (0 if nobody knows), and whose records
+    /// are of this shape if they are all of one.
+    pub fn new(class: KeyClass, capacity_hint: usize, shape: Option<RecordShape>) -> Self {
+        OrderedIndex {
+            tree: match class {
+                KeyClass::Fixed8 => ByClass::Short(Tree::new()),
+                KeyClass::Fixed16 => ByClass::Fixed(Tree::new()),
+                KeyClass::Bytes => ByClass::Free(Tree::new()),
+            },
+            direct: match (class, shape) {
+                (KeyClass::Fixed8, Some(shape)) => DirectTable::new(capacity_hint, shape),
+                _ => None,
+            },
+        }
     }
 
     /// The record under a key, or the leaf that has none.
     #[inline]
     pub fn get(&self, key: &[u8], finger: &mut Finger) -> Lookup {
-        by_class!(self, tree => tree.get(key, finger))
+        match self.get_direct(key) {
+            Some(record) => Lookup::Found(record),
+            None => by_class!(self, tree => tree.get(key, finger)),
+        }
+    }
+
+    /// The record under a key, if it lies where the key says.
+    #[inline(always)]
+    pub fn get_direct(&self, key: &[u8]) -> Option<RecordPtr> {
+        self.direct.as_ref()?.get(head(key, 0))
     }
 
     /// A number for the leaf that a key is in: what `hash` makes of the least key that belongs there. For a host that
@@ -93,22 +116,70 @@ impl OrderedIndex {
     }
 
     /// The records under the first keys, as many as `found` has room for; `None` where there is none. The
-    /// cache misses of up to [`ABREAST`] keys overlap.
-    pub fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
+    /// cache misses of up to [`ABREAST`] keys overlap. Calls `soon` with the address of each record as early as it can be
+    /// guessed: it may be no record's, or another's.
+    pub fn find_many<'k>(
+        &self,
+        keys: impl Fn(usize) -> &'k [u8],
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) {
+        if let Some(direct) = &self.direct {
+            for at in 0..found.len() {
+                soon(direct.prefetch(head(keys(at), 0)));
+            }
+            let mut all = true;
+            for (at, found) in found.iter_mut().enumerate() {
+                *found = direct.get(head(keys(at), 0));
+                all &= found.is_some();
+            }
+            if all {
+                return;
+            }
+        }
         by_class!(self, tree => tree.find_many(keys, found));
+        found.iter().flatten().for_each(|record| soon(*record));
     }
 
     /// The record under the key, or the one that `make` makes, which is called at most once, with
-    /// the leaf latched, and not if there is one already. `prepare` is called before that, without a latch, perhaps
-    /// more than once or in vain.
+    /// the leaf latched, and not if there is one already: in the memory that it is given, if it is given some, or else in its own. In that
+    /// case `prepare` is called before that, without a latch, perhaps more than once or in vain.
     pub fn get_or_insert(
         &self,
         key: &[u8],
         finger: &mut Finger,
-        prepare: impl FnMut(),
-        make: impl FnOnce(&NodeStamp) -> RecordPtr,
+        mut prepare: impl FnMut(),
+        make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
-        by_class!(self, tree => tree.get_or_insert(key, finger, prepare, make))
+        let Some(direct) = &self.direct else {
+            return by_class!(self, tree => tree.get_or_insert(key, finger, prepare, |stamp| make(stamp, None)));
+        };
+        let tag = head(key, 0);
+        if let Some(record) = direct.get(tag) {
+            return Inserted::Existing(record);
+        }
+        let taken = Cell::new(None);
+        let prepare = || {
+            taken.set(taken.get().or_else(|| direct.take(tag)));
+            if taken.get().is_none() {
+                prepare();
+            }
+        };
+        let make = |stamp: &NodeStamp| {
+            // Should `make` panic, at most a place is lost.
+            let taken = taken.take();
+            let record = make(stamp, taken);
+            if taken.is_some() {
+                direct.link(tag);
+            }
+            record
+        };
+        let inserted = by_class!(self, tree => tree.get_or_insert(key, finger, prepare, make));
+        if let Some(memory) = taken.take() {
+            // SAFETY: nobody but us knows of the place.
+            unsafe { direct.give_back(RecordPtr::new(memory)) };
+        }
+        inserted
     }
 
     /// Unlinks exactly this record, if it is there: the leaf's times are raised to at least `wts`
@@ -122,7 +193,21 @@ impl OrderedIndex {
         limbo: &mut Limbo,
         epochs: &Epochs,
     ) -> bool {
-        by_class!(self, tree => tree.remove(key, record, wts, rts, limbo, epochs))
+        let unlinked = || {
+            if let Some(direct) = &self.direct {
+                direct.unlink(head(key, 0), record);
+            }
+        };
+        by_class!(self, tree => tree.remove(key, record, (wts, rts), unlinked, limbo, epochs))
+    }
+
+    /// Whether the record's memory is the index's own, which takes it back then. Any other is its maker's.
+    ///
+    /// # Safety
+    /// Nobody refers to the record any more, and the index has forgotten it.
+    pub unsafe fn take_back(&self, record: RecordPtr) -> bool {
+        // SAFETY: passed on.
+        self.direct.as_ref().is_some_and(|direct| unsafe { direct.give_back(record) })
     }
 
     /// Leaf by leaf, in order or in reverse, all records with keys within the bounds, with the stamp
@@ -159,10 +244,21 @@ impl OrderedIndex {
         by_class!(self, tree => tree.for_each(visit));
     }
 
+    /// Visits every record whose memory is not the index's own.
+    pub fn for_each_elsewhere(&mut self, mut visit: impl FnMut(RecordPtr)) {
+        let is_own = |record| self.direct.as_ref().is_some_and(|direct| direct.has(record));
+        by_class!(self, tree => tree.for_each(|record| {
+            if !is_own(record) {
+                visit(record);
+            }
+        }));
+    }
+
     /// How many bytes the index takes, without what waits to be freed.
     pub fn memory_bytes(&self) -> usize {
         // Relaxed: a statistic.
-        by_class!(self, tree => tree.bytes.load(Ordering::Relaxed))
+        let direct = self.direct.as_ref().map_or(0, DirectTable::bytes);
+        direct + by_class!(self, tree => tree.bytes.load(Ordering::Relaxed))
     }
 }
 

@@ -13,11 +13,19 @@ fn found(lookup: Lookup) -> Option<RecordPtr> {
     }
 }
 
-/// Frees what is left.
+/// Frees what is left, of an index without memory of its own.
 fn finish(mut index: OrderedIndex, limbo: &mut Limbo, epochs: &Epochs) {
     check(&index);
     index.for_each(free_record);
     limbo.abandon(epochs);
+}
+
+/// The same of any. It stays where it is until then: what is retired goes back to it.
+fn finish_in_place(index: &mut OrderedIndex, mut limbo: Limbo, epochs: Epochs) {
+    check(index);
+    limbo.abandon(&epochs);
+    drop(epochs);
+    index.for_each_elsewhere(free_record);
 }
 
 fn scan(
@@ -112,8 +120,14 @@ fn check_tree<C: Compared>(tree: &Tree<C>) -> usize {
 
 #[test]
 fn agrees_with_a_map() {
-    for (name, class, draw) in key_kinds() {
-        let (index, epochs, mut limbo) = (OrderedIndex::new(class), Epochs::new(1), Limbo::new());
+    let hints = |length| [(0, None), (1500, None), (1, shape(length)), (1500, shape(length))];
+    let cases = key_kinds().into_iter().flat_map(|(name, class, draw)| {
+        hints(draw(&mut Dice(0)).len()).map(|(hint, shape)| (name, class, draw, hint, shape))
+    });
+    for (name, class, draw, hint, shape) in cases {
+        let (mut index, epochs, mut limbo) =
+            (OrderedIndex::new(class, hint, shape), Epochs::new(1), Limbo::new());
+        assert_eq!(index.direct.is_some(), shape.is_some() && hint > 0 && class == KeyClass::Fixed8);
         epochs.pin(slot(0));
         let mut finger = Finger::default();
         let mut model: BTreeMap<Vec<u8>, RecordPtr> = BTreeMap::new();
@@ -129,10 +143,10 @@ fn agrees_with_a_map() {
                     model.remove(&key);
                     assert!(index.remove(&key, record, turn, 0, &mut limbo, &epochs), "{name}");
                     assert!(!index.remove(&key, record, 0, 0, &mut limbo, &epochs), "{name}");
-                    retire_record(record, &mut limbo, &epochs);
+                    retire(&index, record, &mut limbo, &epochs);
                 }
             } else {
-                match index.get_or_insert(&key, &mut finger, || {}, |_| make_record(&key)) {
+                match index.get_or_insert(&key, &mut finger, || {}, |_, memory| make(&key, memory)) {
                     Inserted::Existing(record) => assert_eq!(model.get(&key), Some(&record), "{name}"),
                     Inserted::New(record, change) => {
                         assert!(model.insert(key.clone(), record).is_none(), "{name}");
@@ -168,21 +182,20 @@ fn agrees_with_a_map() {
         }
         let keys: Vec<Vec<u8>> = (0..100).map(|_| draw(&mut dice)).collect();
         let mut many = [None; 100];
-        index.find_many(|at| &keys[at], &mut many);
+        index.find_many(|at| &keys[at], &mut many, |_| {});
         for (key, found) in keys.iter().zip(many) {
             assert_eq!(found, model.get(key).copied(), "{name}");
         }
-        let mut index = index;
         let mut all = Vec::new();
         index.for_each(|record| all.push(record));
         assert_eq!(all, model.values().copied().collect::<Vec<_>>(), "{name}");
         // Down to nothing: one leaf is left.
         for (key, record) in model {
             assert!(index.remove(&key, record, 0, 0, &mut limbo, &epochs), "{name}");
-            retire_record(record, &mut limbo, &epochs);
+            retire(&index, record, &mut limbo, &epochs);
         }
-        assert_eq!(index.memory_bytes(), OrderedIndex::new(class).memory_bytes(), "{name}");
-        finish(index, &mut limbo, &epochs);
+        assert_eq!(index.memory_bytes(), OrderedIndex::new(class, hint, shape).memory_bytes(), "{name}");
+        finish_in_place(&mut index, limbo, epochs);
     }
 }
 
@@ -212,10 +225,11 @@ fn large_trees_grow_and_shrink_from_either_end() {
         for (class, tail) in
             [(KeyClass::Fixed8, &b""[..]), (KeyClass::Fixed16, b"suffix"), (KeyClass::Bytes, b"")]
         {
-            let (index, epochs, mut limbo) = (OrderedIndex::new(class), Epochs::new(1), Limbo::new());
+            let (index, epochs, mut limbo) =
+                (OrderedIndex::new(class, 0, None), Epochs::new(1), Limbo::new());
             let key = |n: u64| [&key(n).to_be_bytes()[..], tail].concat();
             for n in 0..40_000u64 {
-                index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_| make_record(&key(n)));
+                index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_, _| make_record(&key(n)));
             }
             assert_eq!(check(&index), 40_000);
             if name == "up" {
@@ -231,7 +245,7 @@ fn large_trees_grow_and_shrink_from_either_end() {
                     assert_eq!(check(&index), 39_999 - n as usize, "{name}");
                 }
             }
-            assert_eq!(index.memory_bytes(), OrderedIndex::new(class).memory_bytes(), "{name}");
+            assert_eq!(index.memory_bytes(), OrderedIndex::new(class, 0, None).memory_bytes(), "{name}");
             finish(index, &mut limbo, &epochs);
         }
     }
@@ -239,12 +253,13 @@ fn large_trees_grow_and_shrink_from_either_end() {
 
 #[test]
 fn long_keys_that_differ_in_their_last_bytes_are_kept_in_order() {
-    let (index, epochs, mut limbo) = (OrderedIndex::new(KeyClass::Bytes), Epochs::new(1), Limbo::new());
+    let (index, epochs, mut limbo) =
+        (OrderedIndex::new(KeyClass::Bytes, 0, None), Epochs::new(1), Limbo::new());
     let mut keys: Vec<Vec<u8>> =
         (0..200u16).map(|last| [&[9; 65_534][..], &last.to_be_bytes()].concat()).collect();
     keys.extend((0..200).map(|len| vec![9; len * 300]));
     for key in keys.iter().rev() {
-        index.get_or_insert(key, &mut Finger::default(), || {}, |_| make_record(key));
+        index.get_or_insert(key, &mut Finger::default(), || {}, |_, _| make_record(key));
     }
     keys.sort();
     let (_, records) = scan(&index, Bound::Unbounded, Bound::Unbounded, false);
@@ -255,11 +270,11 @@ fn long_keys_that_differ_in_their_last_bytes_are_kept_in_order() {
 #[test]
 fn a_queue_needs_no_more_than_its_content() {
     for class in [KeyClass::Fixed8, KeyClass::Bytes] {
-        let (index, epochs, mut limbo) = (OrderedIndex::new(class), Epochs::new(1), Limbo::new());
+        let (index, epochs, mut limbo) = (OrderedIndex::new(class, 0, None), Epochs::new(1), Limbo::new());
         let key = |n: u64| n.to_be_bytes();
         let mut most = 0;
         for n in 0..1_000_000u64 {
-            index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_| make_record(&key(n)));
+            index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_, _| make_record(&key(n)));
             if let Some(old) = n.checked_sub(1000) {
                 let record = found(index.get(&key(old), &mut Finger::default())).expect("inserted");
                 assert!(index.remove(&key(old), record, n, n, &mut limbo, &epochs));
@@ -276,7 +291,8 @@ fn a_queue_needs_no_more_than_its_content() {
 
 #[test]
 fn a_panic_while_making_leaves_the_tree_as_it_was() {
-    let (index, epochs, mut limbo) = (OrderedIndex::new(KeyClass::Fixed8), Epochs::new(1), Limbo::new());
+    let (index, epochs, mut limbo) =
+        (OrderedIndex::new(KeyClass::Fixed8, 0, None), Epochs::new(1), Limbo::new());
     // With room, and without.
     for n in 0..=node::LEAF_KEYS as u64 {
         let key = n.to_be_bytes();
@@ -285,12 +301,12 @@ fn a_panic_while_making_leaves_the_tree_as_it_was() {
                 &key,
                 &mut Finger::default(),
                 || {},
-                |_| std::panic::resume_unwind(Box::new(())),
+                |_, _| std::panic::resume_unwind(Box::new(())),
             )
         }));
         assert!(outcome.is_err());
         assert_eq!(check(&index), n as usize);
-        index.get_or_insert(&key, &mut Finger::default(), || {}, |_| make_record(&key));
+        index.get_or_insert(&key, &mut Finger::default(), || {}, |_, _| make_record(&key));
     }
     finish(index, &mut limbo, &epochs);
 }
@@ -298,7 +314,7 @@ fn a_panic_while_making_leaves_the_tree_as_it_was() {
 #[test]
 fn a_change_of_keys_in_a_range_is_seen_at_its_stamps_and_no_other() {
     for (name, class, draw) in key_kinds() {
-        let (index, epochs, mut limbo) = (OrderedIndex::new(class), Epochs::new(1), Limbo::new());
+        let (index, epochs, mut limbo) = (OrderedIndex::new(class, 0, None), Epochs::new(1), Limbo::new());
         epochs.pin(slot(0));
         let mut dice = Dice(5);
         let mut seen_changes = 0;
@@ -319,7 +335,7 @@ fn a_change_of_keys_in_a_range_is_seen_at_its_stamps_and_no_other() {
             let key = draw(&mut dice);
             let within = low <= key && key <= high;
             if let Inserted::New(record, change) =
-                index.get_or_insert(&key, &mut Finger::default(), || {}, |_| make_record(&key))
+                index.get_or_insert(&key, &mut Finger::default(), || {}, |_, _| make_record(&key))
             {
                 assert!(!within || !holds(&stamps), "{name}: a phantom");
                 if absent == key {
@@ -373,7 +389,8 @@ fn a_change_of_keys_in_a_range_is_seen_at_its_stamps_and_no_other() {
 #[test]
 fn times_are_inherited_by_splits_and_joins() {
     const SPACE: u64 = 4000;
-    let (index, epochs, mut limbo) = (OrderedIndex::new(KeyClass::Fixed8), Epochs::new(1), Limbo::new());
+    let (index, epochs, mut limbo) =
+        (OrderedIndex::new(KeyClass::Fixed8, 0, None), Epochs::new(1), Limbo::new());
     let mut floors = vec![(0u64, 0u64); SPACE as usize];
     let mut dice = Dice(3);
     for turn in 1..60_000u64 {
@@ -394,7 +411,7 @@ fn times_are_inherited_by_splits_and_joins() {
                         &key,
                         &mut Finger::default(),
                         || {},
-                        |stamp| {
+                        |stamp, _| {
                             assert!(stamp.rts.load(Memory::SeqCst) >= rts);
                             make_record(&key)
                         },
@@ -415,17 +432,21 @@ fn times_are_inherited_by_splits_and_joins() {
 fn threads_that_insert_remove_and_scan_agree() {
     const WRITERS: u64 = 3;
     const TURNS: u64 = if cfg!(miri) { 200 } else { 40_000 };
-    for (class, key) in [
-        (KeyClass::Fixed8, (|n: u64| n.to_be_bytes().to_vec()) as fn(u64) -> Vec<u8>),
-        (KeyClass::Fixed16, |n| u128::from(n).to_be_bytes().to_vec()),
-        (KeyClass::Bytes, |n| format!("a rather long prefix:{n:06}").into_bytes()),
+    for (class, hint, key) in [
+        (KeyClass::Fixed8, 0, (|n: u64| n.to_be_bytes().to_vec()) as fn(u64) -> Vec<u8>),
+        // Each key has its place, or half of them have another's.
+        (KeyClass::Fixed8, 6000, |n| n.to_be_bytes().to_vec()),
+        (KeyClass::Fixed8, 3000, |n| n.to_be_bytes().to_vec()),
+        (KeyClass::Fixed16, 0, |n| u128::from(n).to_be_bytes().to_vec()),
+        (KeyClass::Bytes, 0, |n| format!("a rather long prefix:{n:06}").into_bytes()),
     ] {
-        let (index, epochs) = (OrderedIndex::new(class), Epochs::new(WRITERS as usize + 2));
+        let (mut index, epochs) =
+            (OrderedIndex::new(class, hint, shape(key(0).len())), Epochs::new(WRITERS as usize + 2));
         let done = AtomicBool::new(false);
         let mut limbo = Limbo::new();
         // Each tenth key stays; others are the writers', by remainder, and one in ten is raced for.
         for n in (0..6000).step_by(10) {
-            index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_| make_record(&key(n)));
+            index.get_or_insert(&key(n), &mut Finger::default(), || {}, |_, memory| make(&key(n), memory));
         }
         limbo.abandon(&epochs);
         std::thread::scope(|scope| {
@@ -451,7 +472,7 @@ fn threads_that_insert_remove_and_scan_agree() {
                                 Some(record) if !grow => {
                                     assert_eq!(key_of(record), bytes);
                                     assert!(index.remove(&bytes, record, turn, turn, &mut limbo, epochs));
-                                    retire_record(record, &mut limbo, epochs);
+                                    retire(index, record, &mut limbo, epochs);
                                     mine.remove(&n);
                                 }
                                 None if grow => {
@@ -459,7 +480,7 @@ fn threads_that_insert_remove_and_scan_agree() {
                                         &bytes,
                                         &mut finger,
                                         || {},
-                                        |_| make_record(&bytes),
+                                        |_, memory| make(&bytes, memory),
                                     );
                                     assert!(matches!(new, Inserted::New(..)));
                                     mine.insert(n);
@@ -469,11 +490,16 @@ fn threads_that_insert_remove_and_scan_agree() {
                             // Whoever unlinks it, retires it.
                             let bytes = key(dice.below(600) * 10 + 9);
                             if grow {
-                                index.get_or_insert(&bytes, &mut finger, || {}, |_| make_record(&bytes));
+                                index.get_or_insert(
+                                    &bytes,
+                                    &mut finger,
+                                    || {},
+                                    |_, memory| make(&bytes, memory),
+                                );
                             } else if let Some(record) = found(index.get(&bytes, &mut finger)) {
                                 assert_eq!(key_of(record), bytes);
                                 if index.remove(&bytes, record, 0, 0, &mut limbo, epochs) {
-                                    retire_record(record, &mut limbo, epochs);
+                                    retire(index, record, &mut limbo, epochs);
                                 }
                             }
                             if turn % 500 == 0 {
@@ -520,7 +546,7 @@ fn threads_that_insert_remove_and_scan_agree() {
                         }
                         let keys: Vec<_> = (0..40).map(|_| key(dice.below(600) * 10)).collect();
                         let mut many = [None; 40];
-                        index.find_many(|at| &keys[at], &mut many);
+                        index.find_many(|at| &keys[at], &mut many, |_| {});
                         for (key, found) in keys.iter().zip(many) {
                             assert_eq!(found.map(key_of), Some(&key[..]));
                         }
@@ -534,7 +560,7 @@ fn threads_that_insert_remove_and_scan_agree() {
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
-        finish(index, &mut Limbo::new(), &epochs);
+        finish_in_place(&mut index, Limbo::new(), epochs);
     }
 }
 
@@ -574,7 +600,8 @@ fn heads_are_counted_as_they_compare() {
 fn groups_grow_without_being_seen_from_the_next() {
     const GROUPS: u64 = 20;
     for waiting in [3, 40, 200] {
-        let (index, epochs, mut limbo) = (OrderedIndex::new(KeyClass::Fixed8), Epochs::new(1), Limbo::new());
+        let (index, epochs, mut limbo) =
+            (OrderedIndex::new(KeyClass::Fixed8, 0, None), Epochs::new(1), Limbo::new());
         let key = |group: u64, n: u64| (group << 40 | n).to_be_bytes();
         for group in 0..GROUPS {
             for n in 0..waiting {
@@ -582,7 +609,7 @@ fn groups_grow_without_being_seen_from_the_next() {
                     &key(group, n),
                     &mut Finger::default(),
                     || {},
-                    |_| make_record(&key(group, n)),
+                    |_, _| make_record(&key(group, n)),
                 );
             }
         }
@@ -600,7 +627,7 @@ fn groups_grow_without_being_seen_from_the_next() {
             for group in 0..GROUPS - 1 {
                 let seen = oldest(group + 1);
                 let newest = key(group, waiting + turn);
-                index.get_or_insert(&newest, &mut Finger::default(), || {}, |_| make_record(&newest));
+                index.get_or_insert(&newest, &mut Finger::default(), || {}, |_, _| make_record(&newest));
                 let is_still = |node: &super::super::NodeSeen| {
                     // SAFETY: nothing that is retired is freed before the limbo is abandoned.
                     unsafe { node.stamp.as_ref() }.is_still(node.version)
