@@ -197,7 +197,7 @@ pub struct TableSpec {
     pub index: IndexKind,
     /// Its granularity; fine unless told otherwise. The baseline has none.
     pub granularity: Granularity,
-    /// How many rows it will hold, as far as is known; sizes hash tables.
+    /// How many rows it will hold, as far as is known: so much room is made for them ahead.
     pub expected_rows: u64,
 }
 
