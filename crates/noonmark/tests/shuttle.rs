@@ -321,14 +321,15 @@ fn a_group_is_never_read_by_halves() {
     }
 }
 
-/// A row is put in where its key says (decision 14) while another transaction looks for it: after its look
-/// there, and before its look into the shard's table, at whose version the row would be absent for good.
+/// A row is put in where its key says (decisions 14 and 46) while another transaction looks for it: after its look
+/// there, and before its look into the shard's table or the leaf, at whose version the row would be absent for good.
 #[test]
 fn a_row_that_is_put_in_between_two_looks_is_not_missed() {
-    for protocol in [Protocol::Occ, Protocol::TicToc] {
+    let both = |protocol| [IndexKind::Hash, IndexKind::Ordered].map(|index| (protocol, index));
+    for (protocol, index) in [Protocol::Occ, Protocol::TicToc].into_iter().flat_map(both) {
         let play = move || {
             let db = Database::builder().max_sessions(2).build().unwrap();
-            let options = TableOptions::new().protocol(protocol).index(IndexKind::Hash).expected_rows(4);
+            let options = TableOptions::new().protocol(protocol).index(index).expected_rows(4);
             let rows: Table<u64, u64> = db.create_table("rows", options).unwrap();
             db.session().unwrap().transact(|tx| tx.insert(&rows, 1, 0)).unwrap();
             let (writing, written) = (db.clone(), rows.clone());
