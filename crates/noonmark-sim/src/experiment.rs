@@ -59,6 +59,8 @@ pub struct Measured {
     pub steps: u64,
     /// The limit that ended the run early, if one did: the figures are of what was done by then.
     pub limit: Option<Limit>,
+    /// Transactions that were under way before the measured time began, and given up after its end: in all of it they got nowhere.
+    pub stuck: u64,
     /// What was checked after the run.
     pub conditions: Vec<Condition>,
 }
@@ -130,6 +132,7 @@ pub(crate) struct Tally {
     pub(crate) committed: u64,
     pub(crate) user_rollbacks: u64,
     pub(crate) attempts_max: u64,
+    pub(crate) stuck: u64,
     /// Sorted.
     pub(crate) latencies_ns: Vec<u32>,
 }
@@ -189,6 +192,7 @@ pub fn run<W: Workload<EngineStore<VirtualCores>>>(
         lines,
         steps: report.steps,
         limit: report.limit,
+        stuck: tally.stuck,
         conditions,
     })
 }
@@ -227,6 +231,7 @@ pub(crate) fn measure_by<'j, J: Job>(
             let mut total = total.borrow_mut();
             total.committed += tally.committed;
             total.user_rollbacks += tally.user_rollbacks;
+            total.stuck += tally.stuck;
             total.attempts_max = total.attempts_max.max(tally.attempts_max);
             total.latencies_ns.extend(tally.latencies_ns);
         }
@@ -276,6 +281,8 @@ fn work<J: Job>(
             }
             let latency_ns = (ended_ps - since_ps) / 1_000;
             tally.latencies_ns.push(u32::try_from(latency_ns).unwrap_or(u32::MAX));
+        } else if outcome == Outcome::Failed && since_ps < measured.start {
+            tally.stuck += 1;
         }
         began_ps = ended_ps;
     }

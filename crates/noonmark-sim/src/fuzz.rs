@@ -2,7 +2,7 @@
 //!
 //! Everything about a case is drawn from its seed: the protocols of its tables, their index and granularity, the order that the
 //! database promises, how many workers there are and what they do, with how much patience, and how they are scheduled. A few hot keys are
-//! appended to, read, written, deleted, put in again and scanned, so that nearly every two transactions meet. What the
+//! appended to, read, written, deleted, put in again and scanned, by their own index or by a secondary one, so that nearly every two transactions meet. What the
 //! engine answered is a history, and the checker looks for a serial order of it: in the order of each session, and in
 //! real time where the protocols promise it.
 //!
@@ -53,6 +53,10 @@ pub struct Case {
     pub writes_per_key: u64,
     /// From how many deleted rows on sessions try to reclaim them.
     pub reclaim_from: usize,
+    /// Whether scans go by a secondary index.
+    pub by_index: bool,
+    /// Whether a transaction looks up all of its keys together before it reads the first.
+    pub together: bool,
     /// What its tables do besides under `sundial`.
     pub leases: Leases,
     /// Whether transactions that only read read at a frontier, under `dynamic`.
@@ -116,6 +120,7 @@ impl Case {
             write_times: [0, 1, 3][random.below(3) as usize],
         };
         let read_frontier = random.below(2) == 0;
+        let (by_index, together) = (random.below(3) == 0, random.below(3) == 0);
         let mut random = Random::new(seed, 0);
         let mut pick = |below: u64| random.below(below);
         let some = protocols.len() as u64;
@@ -158,6 +163,8 @@ impl Case {
             hot_keys: 2 + pick(4),
             writes_per_key: [1, 3, 20, 60][pick(4) as usize],
             reclaim_from: [1, 32][pick(2) as usize],
+            by_index: by_index && kind == Kind::Scan,
+            together,
             leases,
             read_frontier,
             escape_after: [Some(1), Some(3), Some(20), None][pick(4) as usize],
@@ -231,6 +238,8 @@ impl Case {
             steps_max: self.steps_max,
             yield_share: 0.0,
             updates: self.updates,
+            by_index: self.by_index,
+            together: self.together,
             strict: self.is_strict(),
             ..RecordedSpec::new(self.kind)
         };
@@ -341,6 +350,12 @@ impl fmt::Display for Case {
             self.index,
             self.granularity,
         )?;
+        if self.by_index {
+            write!(f, ", by a secondary index")?;
+        }
+        if self.together {
+            write!(f, ", keys looked up together")?;
+        }
         let Leases { extended_by, write_times } = self.leases;
         if self.protocols.contains(&Protocol::Sundial) && self.leases != Leases::default() {
             let by = extended_by.map_or("not extended".into(), |by| format!("extended by {by}"));

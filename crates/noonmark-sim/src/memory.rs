@@ -203,6 +203,7 @@ impl Run<'_> {
             lines,
             steps: report.steps,
             limit: report.limit,
+            stuck: tally.stuck,
             conditions,
         })
     }

@@ -2,6 +2,7 @@
 
 use noonmark::{Bug, Leases, Protocol};
 use noonmark_sim::fuzz::{Case, Seeded, Verdict};
+use noonmark_workloads::recorded::Kind;
 use noonmark_workloads::store::Granularity;
 
 /// A few cases of all protocols and mixes hold, and are the same when they are run again.
@@ -67,6 +68,20 @@ fn options_of_leases_hold() {
     }
 }
 
+/// Scans by secondary indexes, and keys that are looked up together, under each protocol and in mixes.
+#[test]
+fn secondary_indexes_and_keys_known_together_hold() {
+    let singles = Protocol::ALL.iter().map(std::slice::from_ref);
+    for (number, protocols) in (0..).zip(singles.chain([Protocol::ALL])) {
+        for seed in 0..60 {
+            let case = Case::draw(30_000 + 100 * number + seed, protocols);
+            let case = Case { by_index: case.kind == Kind::Scan, together: true, ..case };
+            let verdict = case.run().unwrap();
+            assert!(matches!(verdict, Verdict::Holds { .. }), "{case}: {verdict:?}");
+        }
+    }
+}
+
 /// Transactions that only read, at a read frontier, beside the others, alone and with other protocols that keep read times.
 #[test]
 fn a_read_frontier_holds() {
@@ -94,10 +109,15 @@ fn planted_bugs_are_found() {
         // Rare: two must scan and insert, and the first must split the leaf that both rely on.
         let shape = |case: Case| match bug {
             Bug::SplitNotNoted => case.growing(),
-            Bug::SplitAtOldTime | Bug::MadeWholeUnsealed => splitting(case),
+            Bug::SplitAtOldTime => Case { by_index: false, together: false, ..splitting(case) },
+            Bug::MadeWholeUnsealed => splitting(case),
             Bug::ExtendBlindly => Case { leases: Leases { extended_by: Some(0), write_times: 0 }, ..case },
             Bug::VersionsSkipped => Case { leases: Leases { extended_by: None, write_times: 3 }, ..case },
-            Bug::FrontierSeenEarly | Bug::FrontierRaisedBlindly => Case { read_frontier: true, ..case },
+            Bug::FrontierSeenEarly | Bug::FrontierRaisedBlindly => {
+                Case { read_frontier: true, by_index: false, together: false, ..case }
+            }
+            Bug::EntryLeft | Bug::EntryForgotten => Case { by_index: case.kind == Kind::Scan, ..case },
+            Bug::AbsenceUnnoted => Case { together: true, ..case },
             _ => case,
         };
         let fails = |case: &Case| {
@@ -159,13 +179,16 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::LookBeforeRaise, &[TicToc], 2_500);
     try_to_find(Bug::BoundNotMoved, &[TicToc], 400);
     try_to_find(Bug::BoundNotMoved, &[Sundial], 400);
-    try_to_find(Bug::NaiveMix, Protocol::ALL, 400);
+    try_to_find(Bug::NaiveMix, &[Occ, TicToc, Sundial], 400);
     try_to_find(Bug::UpdateBeforeLock, &[Occ], 100);
     try_to_find(Bug::SkipLeafCheck, Protocol::ALL, 400);
     let with_leaves = [&optimistic[..4], &locking].concat();
     try_to_find(Bug::SplitNotNoted, &with_leaves, 5_000);
     try_to_find(Bug::TimesNotTakenOver, &[TicToc], 2_500);
     try_to_find(Bug::ReclaimedUnmarked, Protocol::ALL, 400);
+    try_to_find(Bug::EntryLeft, Protocol::ALL, 100);
+    try_to_find(Bug::EntryForgotten, Protocol::ALL, 100);
+    try_to_find(Bug::AbsenceUnnoted, Protocol::ALL, 100);
     try_to_find(Bug::MadeWholeUnsealed, &[Occ], 400);
     try_to_find(Bug::MadeWholeUnsealed, &locking, 400);
     try_to_find(Bug::SplitAtOldTime, &[TicToc], 2_500);

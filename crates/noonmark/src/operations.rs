@@ -88,6 +88,9 @@ impl<H: Host> Context<H> {
     #[cold]
     #[inline(never)]
     pub(crate) fn find_again(&mut self, table: TableRef, key: &[u8]) -> Option<RecordPtr> {
+        if self.shared.planted.is(Bug::AbsenceUnnoted) {
+            return None;
+        }
         self.find(table, key)
     }
 

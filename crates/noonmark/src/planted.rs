@@ -74,6 +74,12 @@ pub enum Bug {
     MadeWholeUnsealed,
     /// A record leaves its index, and whoever still has its address is not told.
     ReclaimedUnmarked,
+    /// A row's entry in a secondary index stays when the row has another, or is deleted.
+    EntryLeft,
+    /// A row's new entry in a secondary index is not put in.
+    EntryForgotten,
+    /// Whoever is to look for a key once more, as when it was not found among others, takes it to be absent, and notes nothing.
+    AbsenceUnnoted,
     /// At servers: an operation that was held once it had changed its row, and before the row's secondary entries had followed, is done
     /// once more from the start.
     HeldAndForgotten,

@@ -166,10 +166,14 @@ impl<H: Host> Context<H> {
                 continue;
             }
             let entries = TableRef::new(&secondary.entries);
-            if let Some(old) = old {
+            if let Some(old) = old
+                && !self.shared.planted.is(Bug::EntryLeft)
+            {
                 self.delete_row(entries, old.as_slice())?;
             }
-            if let Some(new) = new {
+            if let Some(new) = new
+                && !self.shared.planted.is(Bug::EntryForgotten)
+            {
                 self.insert_row(entries, new.as_slice(), &(), true)?;
             }
         }

@@ -93,6 +93,7 @@ impl ClusterMeasured {
             lines: done.lines,
             steps: done.report.steps,
             limit: done.report.limit,
+            stuck: done.tally.stuck,
             conditions: Vec::new(),
         };
         ClusterMeasured {

@@ -3,6 +3,7 @@
 use super::{
     Reuse, Rules, Sharing, Short, Spanning, Variant, WarehouseTotal, Warehouses, Workload, warehouses,
 };
+use crate::cores::Limit;
 use crate::experiment::{self, ExperimentError, Measured};
 use crate::network::disttictoc::{DistTicTocSpec, WorkingSet};
 use crate::network::store::ClusterSpec;
@@ -15,7 +16,9 @@ use noonmark_cluster::client::Policy as ClusterPolicy;
 use noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS;
 use noonmark_cluster::table_lease::TableLeases;
 use noonmark_workloads::engine::EngineStore;
-use noonmark_workloads::report::{ByPhase, LIMIT, Latency, Lines, Phases, Reproduction, RunReport, Traffic};
+use noonmark_workloads::report::{
+    ByPhase, GIVEN_UP, Latency, Lines, Phases, Reproduction, RunReport, Traffic,
+};
 use noonmark_workloads::stm::Contender;
 use noonmark_workloads::store::{Granularity, IndexKind, StoreError};
 use noonmark_workloads::tpcc::population::Scale;
@@ -548,9 +551,14 @@ pub(super) fn report(
 ) -> RunReport {
     parameters.insert("seed".to_owned(), seed.to_string());
     parameters.extend(cell.variant.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)));
-    if let Some(limit) = measured.limit {
-        parameters.insert(LIMIT.to_owned(), format!("{limit:?}").to_lowercase());
-    }
+    let given_up = match (measured.limit, measured.stuck) {
+        (Some(Limit::Time), _) => Some("all, when twice the time was over".to_owned()),
+        (Some(Limit::Steps), _) => Some("all, when they had touched too many lines".to_owned()),
+        (None, 0) => None,
+        (None, 1) => Some("one transaction".to_owned()),
+        (None, stuck) => Some(format!("{stuck} transactions")),
+    };
+    parameters.extend(given_up.map(|words| (GIVEN_UP.to_owned(), words)));
     // What is the engine's to say.
     let engine = |words: &str| match cell.protocol {
         Rules::Memory(_) => String::new(),

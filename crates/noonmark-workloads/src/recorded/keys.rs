@@ -14,10 +14,10 @@
 //!
 //! What it does not do: record.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use crate::store::{
-    Appends, Granularity, Index, IndexKind, Rows, Scan, Scope, Store, StoreError, StoreGroup, Table,
+    Appends, Found, Granularity, Index, IndexKind, Rows, Scan, Scope, Store, StoreError, StoreGroup, Table,
     TableSpec,
 };
 
@@ -25,6 +25,8 @@ use crate::store::{
 type EntryKey = (u64, i64, i64);
 /// Rows by what they hold.
 type RowsByEntry<S, G> = <S as Store>::Index<EntryKey, u64, (G, G)>;
+/// What a transaction has looked up together in each table; of none, if it looks up each key when it comes to it.
+pub(super) type FoundKeys<'a, 'k, S> = Vec<<S as Store>::Found<'a, 'k, u64>>;
 
 /// A table and its two column groups.
 struct Columns<S: Store, G: StoreGroup> {
@@ -38,8 +40,7 @@ struct Columns<S: Store, G: StoreGroup> {
 /// Calls the same method on the handle of the column group that a key is in.
 macro_rules! on_group {
     ($self:ident, $key:expr, ($group:ident, $row:ident) => $call:expr) => {{
-        let (columns, row, second) = $self.place($key);
-        let $row = &row;
+        let (columns, $row, second) = $self.place($key);
         if second {
             let $group = &columns.second;
             $call
@@ -103,24 +104,70 @@ impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
         if self.place(key).2 { (sibling, own) } else { (own, sibling) }
     }
 
+    /// The rows of these keys, each once, by the tables that they are in.
+    pub(super) fn rows_of(&self, keys: impl Iterator<Item = u64>, rows: &mut Vec<Vec<u64>>) {
+        rows.resize_with(self.tables.len(), Vec::new);
+        rows.iter_mut().for_each(Vec::clear);
+        for key in keys {
+            let of_table = &mut rows[(key % self.count()) as usize];
+            let (_, row, _) = self.place(key);
+            if !of_table.contains(&row) {
+                of_table.push(row);
+            }
+        }
+    }
+
+    /// Looks up the rows of each table together.
+    pub(super) fn look_up<'a, 'k>(&self, tx: &mut S::Txn<'a>, rows: &'k [Vec<u64>]) -> FoundKeys<'a, 'k, S> {
+        self.tables.iter().zip(rows).map(|(columns, rows)| columns.rows.look_up(tx, rows)).collect()
+    }
+
+    /// What was looked up in a key's table, and which of it is the key's row.
+    fn among<'f, 'a, 'k>(
+        &self,
+        found: &'f FoundKeys<'a, 'k, S>,
+        key: u64,
+    ) -> Option<(&'f S::Found<'a, 'k, u64>, Range<usize>)> {
+        let (_, row, _) = self.place(key);
+        let found = found.get((key % self.count()) as usize)?;
+        let at = found.keys().iter().position(|looked_up| *looked_up == row)?;
+        Some((found, at..at + 1))
+    }
+
     /// What a key holds; `None` if it has no row.
-    pub(super) fn get(&self, tx: &mut S::Txn<'_>, key: u64) -> Result<Option<G>, S::Abort> {
-        on_group!(self, key, (group, row) => group.get(tx, row))
+    pub(super) fn get(
+        &self,
+        tx: &mut S::Txn<'_>,
+        found: &FoundKeys<'_, '_, S>,
+        key: u64,
+    ) -> Result<Option<G>, S::Abort> {
+        on_group!(self, key, (group, row) => match self.among(found, key) {
+            None => group.get(tx, &row),
+            Some((found, at)) => {
+                let mut held = None;
+                group.get_found(tx, found, at, |_, value| held = value)?;
+                Ok(held)
+            }
+        })
     }
 
     /// Overwrites what a key holds, without reading; `false` if it has no row.
     pub(super) fn write(&self, tx: &mut S::Txn<'_>, key: u64, value: G) -> Result<bool, S::Abort> {
-        on_group!(self, key, (group, row) => group.write(tx, row, value))
+        on_group!(self, key, (group, row) => group.write(tx, &row, value))
     }
 
     /// Reads and changes what a key holds, which must have a row.
     pub(super) fn update(
         &self,
         tx: &mut S::Txn<'_>,
+        found: &FoundKeys<'_, '_, S>,
         key: u64,
-        change: impl FnOnce(&mut G),
+        mut change: impl FnMut(&mut G),
     ) -> Result<(), S::Abort> {
-        on_group!(self, key, (group, row) => group.update(tx, row, change))
+        on_group!(self, key, (group, row) => match self.among(found, key) {
+            None => group.update(tx, &row, change),
+            Some((found, at)) => group.update_found(tx, found, at, |_, value| change(value)),
+        })
     }
 
     /// Makes the row of a key, its sibling holding nothing; `false` if there is one.
@@ -249,7 +296,9 @@ mod tests {
                         assert_eq!(found, expected, "{tables} tables, {low} to {high}");
                     }
                     assert!(keys.delete(tx, 9)?);
-                    assert_eq!((keys.get(tx, 9)?, keys.get(tx, keys.sibling(9))?), (None, None));
+                    let none = Vec::new();
+                    assert_eq!(keys.get(tx, &none, 9)?, None);
+                    assert_eq!(keys.get(tx, &none, keys.sibling(9))?, None);
                     Ok(())
                 })
                 .unwrap();

@@ -23,7 +23,8 @@
 //! | scan | – | – | the registers around a key |
 //!
 //! Where it is asked for, scans go by a secondary index of the rows, whose keys have all that the registers hold: they see nothing but its
-//! entries.
+//! entries. And where that is asked for, a transaction looks up the rows of all its keys together when it begins, and what it has found then stands
+//! for them in its reads and updates, whatever was put in or deleted since.
 //!
 //! What it does not do: judge (that is [`crate::check`]), or run long: a history is kept in memory, some hundred
 //! bytes a step, so it ends after so many transactions.
@@ -89,6 +90,8 @@ pub struct RecordedSpec {
     pub updates: Updates,
     /// Whether registers are scanned by a secondary index.
     pub by_index: bool,
+    /// Whether a transaction looks up all of its keys together before it reads the first.
+    pub together: bool,
     /// Whether the history must be serializable in real time, as strict protocols promise, or only in the order
     /// of each session.
     pub strict: bool,
@@ -110,6 +113,7 @@ impl RecordedSpec {
             attempts_max: 20,
             updates: Updates::Plain,
             by_index: false,
+            together: false,
             strict: false,
             history: None,
         }
@@ -154,6 +158,8 @@ pub struct RecordedWorker {
     recorder: Recorder,
     epoch: Instant,
     steps: Vec<Step>,
+    /// The rows of the steps' keys, by their tables, where they are looked up together.
+    rows: Vec<Vec<u64>>,
 }
 
 /// What the keys hold: lists or registers.
@@ -277,19 +283,31 @@ impl<S: Appends> Workload<S> for Recorded<S> {
         let Seat { mut random, requests, number, epoch, .. } = seat;
         let requests = Ring::of(requests, 1, || Drawn::new(&self.spec, &mut random));
         let recorder = Recorder::new(Process(number as u64), "txn");
-        Ok(RecordedWorker { requests, recorder, epoch, steps: Vec::new() })
+        Ok(RecordedWorker { requests, recorder, epoch, steps: Vec::new(), rows: Vec::new() })
     }
 
     fn execute(&self, session: &mut S::Session, worker: &mut RecordedWorker) -> TxnResult<S, ()> {
-        let RecordedWorker { requests, recorder, epoch, steps } = worker;
+        let RecordedWorker { requests, recorder, epoch, steps, rows } = worker;
         let drawn = requests.take_one();
         self.resolve(drawn, steps);
         let now_ns = || epoch.elapsed().as_nanos() as u64;
         recorder.begin(now_ns());
         let writes = |step: &Step| matches!(step.kind, StepKind::Write | StepKind::Delete);
         let scope = if steps.iter().any(writes) { &self.scope } else { &self.reading };
+        if self.spec.together {
+            let keys = steps.iter().filter(|step| step.kind != StepKind::Scan).map(|step| step.key);
+            match &self.held {
+                Held::Lists(held) => held.rows_of(keys, rows),
+                Held::Registers(held) => held.rows_of(keys, rows),
+            }
+        }
         let ended = session.run_up_to(self.spec.attempts_max, scope, |tx| {
             recorder.restart();
+            let found = match &self.held {
+                _ if !self.spec.together => Vec::new(),
+                Held::Lists(keys) => keys.look_up(tx, rows),
+                Held::Registers(keys) => keys.look_up(tx, rows),
+            };
             for (at, step) in steps.iter().enumerate() {
                 if drawn.yields_before(at) {
                     std::thread::yield_now();
@@ -297,9 +315,9 @@ impl<S: Appends> Workload<S> for Recorded<S> {
                 match &self.held {
                     Held::Lists(keys) => {
                         let at_commit = self.spec.updates == Updates::CommitTime && step.key < LISTS_MADE;
-                        steps::list_step::<S>(tx, keys, at_commit, step, recorder)?;
+                        steps::list_step::<S>(tx, keys, &found, at_commit, step, recorder)?;
                     }
-                    Held::Registers(keys) => steps::register_step::<S>(tx, keys, step, recorder)?,
+                    Held::Registers(keys) => steps::register_step::<S>(tx, keys, &found, step, recorder)?,
                 }
             }
             if drawn.rolls_back { Err(Failure::Rollback) } else { Ok(()) }

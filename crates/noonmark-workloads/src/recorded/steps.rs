@@ -1,6 +1,6 @@
 //! The steps of a recorded transaction: drawn, run, and recorded.
 
-use super::keys::Keys;
+use super::keys::{FoundKeys, Keys};
 use super::{RecordedSpec, draw_steps};
 use crate::history::{Key, MicroOp, Recorder, Value};
 use crate::random::Random;
@@ -65,13 +65,14 @@ fn values(bytes: &[u8]) -> Vec<Value> {
 pub(super) fn list_step<S: Appends>(
     tx: &mut S::Txn<'_>,
     keys: &Keys<S, Vec<u8>>,
+    found: &FoundKeys<'_, '_, S>,
     at_commit: bool,
     step: &Step,
     recorder: &mut Recorder,
 ) -> TxnResult<S, ()> {
     let key = Key(step.key as i64);
     if step.kind == StepKind::Read {
-        let list = keys.get(tx, step.key)?.map_or_else(Vec::new, |bytes| values(&bytes));
+        let list = keys.get(tx, found, step.key)?.map_or_else(Vec::new, |bytes| values(&bytes));
         recorder.op(MicroOp::ReadList { key, list: Some(list) });
         return Ok(());
     }
@@ -79,9 +80,9 @@ pub(super) fn list_step<S: Appends>(
     let bytes = step.value.to_le_bytes();
     if at_commit {
         keys.append(tx, step.key, &bytes)?;
-    } else if keys.get(tx, step.key)?.is_some() || !keys.insert(tx, step.key, bytes.to_vec())? {
+    } else if keys.get(tx, found, step.key)?.is_some() || !keys.insert(tx, step.key, bytes.to_vec())? {
         // Absent a moment ago, and then not: only a transaction that cannot commit comes here that way.
-        keys.update(tx, step.key, |list| list.extend_from_slice(&bytes))?;
+        keys.update(tx, found, step.key, |list| list.extend_from_slice(&bytes))?;
     }
     Ok(())
 }
@@ -93,10 +94,11 @@ const NOTHING: i64 = 0;
 fn read<S: Store>(
     tx: &mut S::Txn<'_>,
     keys: &Keys<S, i64>,
+    found: &FoundKeys<'_, '_, S>,
     key: u64,
     recorder: &mut Recorder,
 ) -> TxnResult<S, Option<i64>> {
-    let value = keys.get(tx, key)?.filter(|&value| value != NOTHING);
+    let value = keys.get(tx, found, key)?.filter(|&value| value != NOTHING);
     recorder.op(MicroOp::ReadRegister { key: Key(key as i64), value: value.map(Value) });
     Ok(value)
 }
@@ -105,25 +107,26 @@ fn read<S: Store>(
 pub(super) fn register_step<S: Store>(
     tx: &mut S::Txn<'_>,
     keys: &Keys<S, i64>,
+    found: &FoundKeys<'_, '_, S>,
     step: &Step,
     recorder: &mut Recorder,
 ) -> TxnResult<S, ()> {
     let &Step { kind, key, value } = step;
     match kind {
         StepKind::Read => {
-            read::<S>(tx, keys, key, recorder)?;
+            read::<S>(tx, keys, found, key, recorder)?;
         }
         StepKind::Write => {
             // An upsert writes the whole row: what the sibling holds, it is to hold on.
             let sibling = match value % 4 {
-                3 => Some(read::<S>(tx, keys, keys.sibling(key), recorder)?),
+                3 => Some(read::<S>(tx, keys, found, keys.sibling(key), recorder)?),
                 _ => None,
             };
             recorder.op(MicroOp::Write { key: Key(key as i64), value: Some(Value(value)) });
             let written = match value % 4 {
                 0 => keys.insert(tx, key, value)?,
-                1 if keys.get(tx, key)?.is_some() => {
-                    keys.update(tx, key, |held| *held = value)?;
+                1 if keys.get(tx, found, key)?.is_some() => {
+                    keys.update(tx, found, key, |held| *held = value)?;
                     true
                 }
                 _ => false,
@@ -138,7 +141,7 @@ pub(super) fn register_step<S: Store>(
         StepKind::Delete => {
             // The row goes, and the sibling with it.
             let sibling = keys.sibling(key);
-            let held = read::<S>(tx, keys, sibling, recorder)?;
+            let held = read::<S>(tx, keys, found, sibling, recorder)?;
             recorder.op(MicroOp::Write { key: Key(key as i64), value: None });
             if held.is_some() {
                 recorder.op(MicroOp::Write { key: Key(sibling as i64), value: None });
@@ -148,15 +151,15 @@ pub(super) fn register_step<S: Store>(
         StepKind::Scan => {
             // The slots that lie around the key, and some keys that are retired or yet to come.
             let (low, high) = (key.saturating_sub(4), key + 4);
-            let mut found = Vec::new();
+            let mut held = Vec::new();
             keys.look_through(tx, low, high, |key, value| {
                 if value != NOTHING {
-                    found.push((Key(key as i64), Value(value)));
+                    held.push((Key(key as i64), Value(value)));
                 }
             })?;
-            found.sort_unstable();
+            held.sort_unstable();
             let (low, high) = (Key(low as i64), Key(high as i64));
-            recorder.op(MicroOp::Scan { low, high, found: Some(found) });
+            recorder.op(MicroOp::Scan { low, high, found: Some(held) });
         }
     }
     Ok(())

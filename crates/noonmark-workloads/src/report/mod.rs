@@ -35,7 +35,7 @@ pub use json::to_json;
 pub use number::{count, latency, rate, share, times};
 pub use page::{PageHead, page};
 pub use reproduction::{
-    Change, Failures, Finding, LIMIT, Reproduction, Verdict, reproductions_json, reproductions_page,
+    Change, Failures, Finding, GIVEN_UP, Reproduction, Verdict, reproductions_json, reproductions_page,
     reproductions_text,
 };
 pub use table::table;

@@ -261,12 +261,13 @@ mod tests {
                     if workload == "scan" && index == IndexKind::Hash {
                         continue;
                     }
-                    let spec = Spec {
-                        index: Some(index),
-                        ..spec(small(workload, "default"), protocol.clone(), 4000)
-                    };
-                    let report = ran(&spec);
-                    assert_eq!(report.consistent, Some(true), "{:?}", report.consistency);
+                    for access in [Access::OneByOne, Access::MultiGet] {
+                        let workload = small(workload, "default");
+                        let spec =
+                            Spec { index: Some(index), access, ..spec(workload, protocol.clone(), 4000) };
+                        let report = ran(&spec);
+                        assert_eq!(report.consistent, Some(true), "{:?}", report.consistency);
+                    }
                 }
             }
             let spec =

@@ -239,7 +239,10 @@ impl WorkloadSpec {
                 spec.overdraft |= updates == Updates::CommitTime;
             }
             WorkloadSpec::Counter(spec) if !multi_get => spec.updates = updates,
-            WorkloadSpec::Recorded(spec) if !multi_get => spec.updates = updates,
+            WorkloadSpec::Recorded(spec) => {
+                spec.updates = updates;
+                spec.together = multi_get;
+            }
             // The run has them.
             WorkloadSpec::Tpcc(_) => {}
             _ if updates == Updates::Plain && !multi_get => {}

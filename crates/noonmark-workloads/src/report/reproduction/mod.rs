@@ -248,11 +248,11 @@ impl Reproduction {
             .collect()
     }
 
-    /// Runs that ended at a limit, in words: some of their transactions were still getting nowhere then.
-    fn limits(&self) -> Vec<String> {
+    /// Runs in which transactions got nowhere, in words.
+    fn stuck(&self) -> Vec<String> {
         let words = |run: &RunReport| {
-            let limit = run.parameters.get(LIMIT)?;
-            Some(format!("{} {} ({limit})", who(run), self.place(run)))
+            let given_up = run.parameters.get(GIVEN_UP)?;
+            Some(format!("{} {} ({given_up})", who(run), self.place(run)))
         };
         self.runs.iter().filter_map(words).collect()
     }
@@ -300,8 +300,8 @@ impl Reproduction {
 /// What stands over failed attempts by kind.
 const BY_KIND: &str = "of 100 attempts, those that failed, by kind";
 
-/// The parameter of a run that says which limit has ended it, if one did.
-pub const LIMIT: &str = "ended at a limit of";
+/// The parameter of a run that says which of its transactions got nowhere, and were given up in the end, if any were.
+pub const GIVEN_UP: &str = "given up";
 
 /// What stands over figures by phase.
 const BY_PHASE: &str = "a commit, phase by phase: what it takes, and bytes between servers";
@@ -335,8 +335,7 @@ fn by_phase(phases: &Phases) -> [String; 11] {
 }
 
 /// What it means.
-const LIMITED: &str =
-    "some transactions had still not come through when twice the time was over, and the run was ended";
+const STUCK: &str = "some transactions got nowhere: they were under way before what is measured began, and given up when it was over";
 
 fn cores_in_words(cores: usize) -> String {
     if cores == 1 { "1 core".into() } else { format!("{cores} cores") }

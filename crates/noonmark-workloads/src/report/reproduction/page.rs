@@ -4,7 +4,7 @@
 //! embedded at the end under the id `reproductions`.
 
 use super::{
-    BY_KIND, BY_PHASE, Failures, LIMITED, PHASES, Reproduction, Verdict, by_phase, clock_per_s, per_commit,
+    BY_KIND, BY_PHASE, Failures, PHASES, Reproduction, STUCK, Verdict, by_phase, clock_per_s, per_commit,
     per_second, reproductions_json, rules, who,
 };
 use crate::report::page::{STYLE, colour_keys, colours, escape, figure};
@@ -119,10 +119,10 @@ fn experiment(html: &mut String, one: &Reproduction) {
         }
         html.push_str("</div>\n");
     }
-    let limits = one.limits();
-    if !limits.is_empty() {
-        let limits = escape(&limits.join(", "));
-        let _ = writeln!(html, "<p class=\"common\">{}: {limits}.</p>", capital(LIMITED));
+    let stuck = one.stuck();
+    if !stuck.is_empty() {
+        let stuck = escape(&stuck.join(", "));
+        let _ = writeln!(html, "<p class=\"common\">{}: {stuck}.</p>", capital(STUCK));
     }
     changes(html, one);
     kinds(html, one);

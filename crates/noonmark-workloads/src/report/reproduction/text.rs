@@ -1,7 +1,7 @@
 //! Experiments on the terminal: plain text without escape codes.
 
 use super::{
-    BY_KIND, BY_PHASE, Failures, LIMITED, PAST_TIMES, PHASES, Reproduction, Verdict, by_phase, clock_per_s,
+    BY_KIND, BY_PHASE, Failures, PAST_TIMES, PHASES, Reproduction, STUCK, Verdict, by_phase, clock_per_s,
     per_commit, rules, who,
 };
 use crate::report::table::{RULED, width};
@@ -61,9 +61,9 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
             let why = run.consistency.first().map_or("a consistency condition failed", String::as_str);
             let _ = writeln!(text, "INCONSISTENT: {} {}: {why}", who(run), one.place(run));
         }
-        let limits = one.limits();
-        if !limits.is_empty() {
-            let _ = writeln!(text, "\n{LIMITED}: {}", limits.join(", "));
+        let stuck = one.stuck();
+        if !stuck.is_empty() {
+            let _ = writeln!(text, "\n{STUCK}: {}", stuck.join(", "));
         }
         findings(&mut text, one);
         left_out(&mut text, one, &all[..at]);
