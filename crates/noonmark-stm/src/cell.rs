@@ -248,3 +248,15 @@ impl<T: Send + Sync + 'static, W: World> std::fmt::Debug for TCell<T, W> {
         f.debug_struct("TCell").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::TwoPlSf;
+
+    #[test]
+    fn a_cell_takes_what_the_docs_say() {
+        assert_eq!(size_of::<TCell<String>>(), 16);
+        assert_eq!(size_of::<TCell<[u64; 100], Global<TwoPlSf>>>(), 16);
+    }
+}

@@ -595,6 +595,12 @@ mod tests {
     }
 
     #[test]
+    fn a_link_takes_a_word_and_a_root_two() {
+        assert_eq!(size_of::<TLink<Item>>(), 8);
+        assert_eq!(size_of::<TRoot<Item>>(), 16);
+    }
+
+    #[test]
     #[should_panic(expected = "a part of another node")]
     fn a_part_of_another_node_is_refused() {
         static ANOTHER: std::sync::LazyLock<Item> =

@@ -122,10 +122,55 @@ impl<T: Plain, W: World> std::fmt::Debug for TOwned<T, W> {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::control::Control;
+    use crate::place::Place;
+    use crate::{Dcotl, DcotlSf, Dctl, InTable, Memory, Settings, Threads, TinyStm, Tl2Gv4, Tl2Gv5};
 
     #[test]
     fn a_part_takes_what_the_docs_say() {
         assert_eq!(size_of::<CachePadded<TVar<i64>>>(), 128);
         assert_eq!(TOwned::<i64>::new(0).parts.len(), 128);
+    }
+
+    fn share_lock<'tx, W: World>(tx: impl Reads<'tx, W>, one: &TVar<u64, W>, other: &TVar<u64, W>) -> bool {
+        let [one, other] = [one, other].map(|var| std::ptr::from_ref(&*var.lock(&tx.desk().common)));
+        one == other
+    }
+
+    /// A variable whose lock in the table is a part's, too: what another wrote there since it was read is not overwritten.
+    fn a_part_may_share_its_lock<W: World>() {
+        let part = TOwned::<u64, W>::new_in(0);
+        // Several times as many as there are locks.
+        let vars: Vec<TVar<u64, W>> = (0..8 * W::Place::TABLE).map(|_| TVar::new_in(0)).collect();
+        let (mut one, mut other) = (W::session(), W::session());
+        let sharing = one.view(|tx| Ok(vars.iter().find(|var| share_lock(tx, var, part.own(tx)))));
+        let var = sharing.expect("one of so many");
+        let mut attempts = 0;
+        one.atomically(|tx| {
+            attempts += 1;
+            let seen = var.get(tx)?;
+            if attempts == 1 {
+                other.atomically(|tx| var.set(tx, 5));
+            }
+            part.set(tx, seen)?;
+            var.set(tx, seen + 1)
+        });
+        assert_eq!((var.load(), attempts), (6, 2), "{}", W::Control::NAME);
+    }
+
+    #[test]
+    fn what_shares_a_lock_with_a_part_is_not_lost() {
+        macro_rules! in_tables {
+            ($($name:ident: $control:ty),*) => {
+                $(
+                    crate::world! {
+                        struct $name: $control, Threads, InTable =
+                            Memory::new(Settings::default().slots(4), Threads::default());
+                    }
+                    a_part_may_share_its_lock::<$name>();
+                )*
+            };
+        }
+        in_tables!(A: Dctl, B: Dcotl, C: DcotlSf, D: Tl2Gv4, E: Tl2Gv5, F: TinyStm);
     }
 }

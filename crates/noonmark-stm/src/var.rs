@@ -115,6 +115,15 @@ impl<T: Plain, W: World> TVar<T, W> {
         T::from_words(T::load(&self.cells))
     }
 
+    /// Its lock.
+    #[cfg(all(test, not(loom), not(shuttle)))]
+    pub(crate) fn lock<'a>(
+        &'a self,
+        common: &'a crate::desk::Common<W::Control, W::Host>,
+    ) -> crate::transaction::SpotOf<'a, W> {
+        W::Place::lock(&self.header, common)
+    }
+
     /// Makes it something else, by the only one who writes it: see [`crate::owned`].
     #[inline(always)]
     pub(crate) fn store_own<'tx, X: Writes<'tx, W>>(&'tx self, tx: X, value: T) -> Result<(), Interrupted> {

@@ -3,15 +3,17 @@
 
 mod support;
 
-use noonmark_stm::{Interrupted, World};
+use noonmark_stm::{Control, Interrupted, Reads, TRavlMap, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use support::for_each_control;
 use support::for_each_control as for_each_deferred_control;
 use support::for_each_control as for_each_starvation_free_control;
+use support::for_each_control as for_each_control_that_starves;
+use support::for_each_control as for_each_control_that_falls_back;
 
 type TVar<T, W> = noonmark_stm::TVar<T, W>;
 
@@ -200,36 +202,176 @@ fn disjoint_threads_meet_no_conflict<W: World>() {
     }
 }
 
-/// §5: whoever would starve is let through, after `K` failed attempts and one more.
+/// `K`, as it is unless told otherwise.
+const ATTEMPTS_MAX: u64 = 10;
+/// Who has not come through in fewer attempts starves.
+const ENOUGH: u64 = 5 * ATTEMPTS_MAX;
+const WRITERS: u64 = 8;
+const ENTRIES: u64 = 500;
+
+fn sum_of_all<'tx, W: World>(
+    tx: impl Reads<'tx, W>,
+    map: &'tx TRavlMap<u64, u64, W>,
+    half_way: impl Fn(),
+) -> Result<u64, Interrupted> {
+    let mut sum = 0;
+    for (nth, entry) in (0..).zip(map.iter(tx)) {
+        if nth == ENTRIES / 2 {
+            half_way();
+        }
+        sum += entry?.1;
+    }
+    Ok(sum)
+}
+
+/// How many attempts it takes to read a whole map, and to write a variable where `writes`, while eight threads write the map. Half-way through
+/// each attempt the reader waits until every writer has changed both what has been read and what has not: so what it
+/// reads was never there together. From attempt `keeps_out` on it may keep writers out, and waits for some time only. At [`ENOUGH`] it gives up.
+#[expect(clippy::disallowed_methods, reason = "it lets the threads of this test go on, and simulates none")]
+fn attempts_beside_eight_writers<W: World>(writes: bool, keeps_out: u64) -> u64 {
+    let map = TRavlMap::<u64, u64, W>::new_in();
+    W::atomically(|tx| (0..ENTRIES).try_for_each(|key| map.insert(tx, key, 0).map(drop)));
+    let sum = TVar::<u64, W>::new_in(0);
+    let (commits, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let half_way = |attempt: u64| {
+        // One transaction of each may have been over before, and be counted only now.
+        let enough = commits.load(Ordering::Relaxed) + 2 * WRITERS;
+        let turns_max = if attempt < keeps_out { u64::MAX } else { 10_000 };
+        let turns = (0..turns_max).take_while(|_| commits.load(Ordering::Relaxed) < enough);
+        turns.for_each(|_| thread::yield_now());
+    };
+    let mut attempts = 0;
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (map, commits, is_over) = (&map, &commits, &is_over);
+            scope.spawn(move || {
+                let mut session = W::session();
+                let mut key = writer;
+                while !is_over.load(Ordering::Relaxed) {
+                    key = (key + 7) % (ENTRIES / 2);
+                    session.atomically(|tx| {
+                        map.insert(tx, key, key)?;
+                        map.insert(tx, ENTRIES / 2 + key, key).map(drop)
+                    });
+                    commits.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut next_attempt = || {
+            attempts += 1;
+            attempts
+        };
+        if writes {
+            W::atomically(|tx| match next_attempt() {
+                ENOUGH => Ok(()),
+                attempt => sum.set(tx, sum_of_all(tx, &map, || half_way(attempt))?),
+            });
+        } else {
+            W::view(|tx| match next_attempt() {
+                ENOUGH => Ok(0),
+                attempt => sum_of_all(tx, &map, || half_way(attempt)),
+            });
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    attempts
+}
+
+/// §5: whoever would starve is let through, after `K` failed attempts and one more; under two-phase locking he makes way once for each who is
+/// older.
 fn a_long_transaction_commits_in_time<W: World>()
 where
     W::Control: noonmark_stm::StarvationFree,
 {
-    let vars: Vec<TVar<u64, W>> = (0..200).map(|_| TVar::new_in(1)).collect();
-    let is_over = AtomicBool::new(false);
-    on_threads(4, |thread| {
-        if thread == 0 {
-            for round in 0..20 {
-                if round % 2 == 0 {
-                    W::view(|tx| vars.iter().map(|var| var.get(tx)).sum::<Result<u64, _>>());
-                } else {
-                    W::atomically(|tx| {
-                        let sum = vars.iter().map(|var| var.get(tx)).sum::<Result<u64, _>>()?;
-                        vars[0].set(tx, sum)
-                    });
-                }
-            }
-            is_over.store(true, Ordering::Relaxed);
+    for writes in [true, false] {
+        if W::Control::FALLS_BACK {
+            assert_eq!(attempts_beside_eight_writers::<W>(writes, ATTEMPTS_MAX + 1), ATTEMPTS_MAX + 1);
         } else {
-            let mut round = thread;
-            while !is_over.load(Ordering::Relaxed) {
-                W::atomically(|tx| vars[(round % 200) as usize].update(tx, |value| value ^ 1));
-                round += 7;
-            }
+            let attempts = attempts_beside_eight_writers::<W>(writes, 1);
+            assert!(attempts <= WRITERS + 1, "{attempts} attempts");
         }
+    }
+}
+
+/// What cannot fail proves nothing: the same transaction starves where nothing is done about it.
+fn a_long_transaction_starves<W: World>() {
+    for writes in [true, false] {
+        assert_eq!(attempts_beside_eight_writers::<W>(writes, u64::MAX), ENOUGH);
+    }
+}
+
+/// What an irrevocable attempt has read nobody changes before it is over, whatever its desk has been used for before, and however it has come
+/// to be irrevocable.
+fn what_an_irrevocable_transaction_has_read_stays<W: World>()
+where
+    W::Control: noonmark_stm::StarvationFree,
+{
+    for (is_own, falls_back) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (x, y) = (TVar::<u64, W>::new_in(1), TVar::<u64, W>::new_in(0));
+        let (mut one, mut other) = (W::session(), W::session());
+        if is_own {
+            one.atomically(|tx| x.set(tx, 1));
+        }
+        assert_eq!(one.view(|tx| x.get(tx)), 1);
+        // The other may try as often as he likes.
+        let mut others_turn = || {
+            let mut attempts = 0;
+            let refused = other.try_atomically(|tx| {
+                attempts += 1;
+                if attempts > 5 { Err(CalledOff) } else { Ok(x.update(tx, |value| value + 10)?) }
+            });
+            assert!(refused.is_err(), "own {is_own}, by falling back {falls_back}");
+        };
+        if falls_back {
+            let mut attempts = 0;
+            one.atomically(|tx| {
+                attempts += 1;
+                let held = y.get(tx)?;
+                if attempts <= ATTEMPTS_MAX {
+                    // (Of the same thread it would be refused, in the end.)
+                    on_threads(1, |_| {
+                        W::atomically(|tx| y.update(tx, |value| value + 1));
+                    });
+                    return y.set(tx, held);
+                }
+                let value = x.get(tx)?;
+                others_turn();
+                x.set(tx, value + 1)
+            });
+            assert_eq!(attempts, ATTEMPTS_MAX + 1);
+        } else {
+            one.irrevocably(|tx| {
+                let value = x.get(tx)?;
+                others_turn();
+                x.set(tx, value + 1)
+            });
+        }
+        assert_eq!(x.load(), 2);
+    }
+}
+
+/// The second begins when the first is over, though they have nothing to do with each other.
+#[expect(clippy::disallowed_methods, reason = "it waits for the threads of this test, and simulates none")]
+fn one_is_irrevocable_at_a_time<W: World>()
+where
+    W::Control: noonmark_stm::StarvationFree,
+{
+    let (x, y, has_begun) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        W::irrevocably(|tx| {
+            scope.spawn(|| {
+                W::irrevocably(|tx| {
+                    has_begun.store(true, Ordering::Relaxed);
+                    y.set(tx, 1)
+                });
+            });
+            // As long as it would take him, many times over.
+            thread::sleep(Duration::from_millis(100));
+            assert!(!has_begun.load(Ordering::Relaxed));
+            x.set(tx, 1)
+        });
     });
-    let statistics = W::memory().statistics();
-    assert!(statistics.attempts_max <= 11, "{statistics:?}");
+    assert_eq!((x.load(), y.load(), has_begun.into_inner()), (1, 1, true));
 }
 
 fn an_irrevocable_transaction_runs_once<W: World>()
@@ -320,7 +462,27 @@ mod starvation_free {
     for_each_starvation_free_control! {
         [dctl_sf, dcotl_sf, two_pl_sf] in table [dcotl_sf]:
         a_long_transaction_commits_in_time,
+        one_is_irrevocable_at_a_time,
         an_irrevocable_transaction_runs_once,
         an_irrevocable_transaction_that_panics_keeps_nothing_locked,
+    }
+}
+
+mod starving {
+    use super::*;
+
+    for_each_control_that_starves! {
+        [dctl, dcotl, tl2_gv4, tl2_gv5, tinystm] in table [dcotl]:
+        a_long_transaction_starves,
+    }
+}
+
+mod falling_back {
+    use super::*;
+
+    // (Under two-phase locking the other one waits, and would wait for ever for one of his own thread.)
+    for_each_control_that_falls_back! {
+        [dctl_sf, dcotl_sf] in table [dcotl_sf]:
+        what_an_irrevocable_transaction_has_read_stays,
     }
 }

@@ -45,6 +45,9 @@ pub enum RunError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// The system would not start so many threads. Use fewer.
+    #[error("a thread could not be started: {0}; use fewer threads")]
+    Threads(std::io::Error),
     /// A worker thread ended in a panic: a defect here or in the engine.
     #[error("a worker thread panicked")]
     Panic,
@@ -57,7 +60,7 @@ impl RunError {
     }
 }
 
-fn human_bytes(bytes: u64) -> String {
+pub(crate) fn human_bytes(bytes: u64) -> String {
     let mebibytes = bytes as f64 / f64::from(1 << 20);
     if mebibytes < 1024.0 { format!("{mebibytes:.0} MiB") } else { format!("{:.1} GiB", mebibytes / 1024.0) }
 }

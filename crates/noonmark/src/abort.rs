@@ -230,9 +230,13 @@ impl Abort {
         Some((info.show_key)(key))
     }
 
-    /// The column group, if the table has several with timestamps of their own.
+    /// The column group, if the table has several with timestamps of their own, and it was about one of them.
     pub fn column_group(&self) -> Option<&str> {
         let info = self.0.table.as_ref()?;
+        let what = self.0.cause.map(|cause| cause.what);
+        if matches!(what, Some(Explained::NodeChanged | Explained::IndexMade)) {
+            return None;
+        }
         if info.coarse || info.groups.len() < 2 { None } else { info.groups.get(self.0.cell?).copied() }
     }
 
@@ -274,6 +278,9 @@ impl fmt::Display for Abort {
                 Explained::Wounded { by } => {
                     write!(f, "held, when transaction {by}, which is older, wanted it")?
                 }
+                Explained::NoTime { earliest: Timestamp::MAX, .. } => f.write_str(
+                    "others leave no commit time: somebody relies for all time to come on what this one would replace",
+                )?,
                 Explained::NoTime { earliest, latest } => write!(
                     f,
                     "others leave no commit time: what came before asks for {earliest} or later, what comes after for \

@@ -826,7 +826,7 @@ impl<H: Host> Branch<H> {
         let from = from.max(earliest);
         let until = self.context.voted_until(from, until);
         if until < from {
-            return Err(self.context.no_time_left());
+            return Err(self.context.no_time_left(from, until));
         }
         self.context.validate_range(until)?;
         Ok(Vote::Range(from, until))

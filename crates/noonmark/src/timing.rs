@@ -27,7 +27,7 @@ use crate::abort::{Abort, AbortKind};
 use crate::context::{Context, ReadEntry};
 use crate::lines;
 use crate::planted::Bug;
-use crate::protocol::{Conflict, Order, Rules, with_protocol};
+use crate::protocol::{Conflict, Order, Rules, What, with_protocol};
 use crate::write_set::Effect;
 use noonmark_core::sync::Ordering;
 use noonmark_core::{Access, Host, Timestamp};
@@ -74,10 +74,11 @@ impl<H: Host> Context<H> {
         let from = self.time_to_be(bound)?;
         let until = Timestamp::new(from.ticks().saturating_add(ticks)).min(self.latest_time());
         if from == Timestamp::MAX {
-            return Err(self.no_time(FROZEN));
+            return Err(self.no_time(FROZEN, from, until));
         }
-        let frozen = self.shared.ranges.get(self.slot).freeze(from, until);
-        frozen.ok_or_else(|| self.no_time(RULE))
+        let range = self.shared.ranges.get(self.slot);
+        let latest = range.upper().time;
+        range.freeze(from, until).ok_or_else(|| self.no_time(RULE, from, until.min(latest)))
     }
 
     /// Of what is frozen: until when it can be said to hold from `from` on. What is not kept by a mark must be validated to the end.
@@ -99,11 +100,11 @@ impl<H: Host> Context<H> {
             time = time.max(self.after_frontier());
             let latest = self.latest_time();
             if time > latest {
-                return Err(self.no_time(RULE));
+                return Err(self.no_time(RULE, time, latest));
             }
             let wished = self.ask_writes(Ask::LeaveRoom, time);
             if wished == Timestamp::MAX {
-                return Err(self.no_time(FROZEN));
+                return Err(self.no_time(FROZEN, wished, latest));
             }
             time = time.max(wished.min(latest));
             loop {
@@ -145,7 +146,8 @@ impl<H: Host> Context<H> {
         self.touch_range(Access::ReadModifyWrite);
         // (It may have been decided before: a transaction that fails looks at what it has read more than once.)
         if time < earliest || !range.settle(time) {
-            return Err(self.no_time(RULE));
+            let latest = time.min(range.upper().time);
+            return Err(self.no_time(RULE, earliest, latest));
         }
         if time == Timestamp::MAX && !self.writes.is_empty() {
             return Err(Abort::plain(AbortKind::EndOfTime));
@@ -195,13 +197,14 @@ impl<H: Host> Context<H> {
     }
 
     /// The range has been frozen, and is over.
-    pub(crate) fn no_time_left(&mut self) -> Abort {
-        self.no_time(RULE)
+    pub(crate) fn no_time_left(&mut self, earliest: Timestamp, latest: Timestamp) -> Abort {
+        self.no_time(RULE, earliest, latest)
     }
 
-    /// Others have left no time. Told of the first cell that was written, or else read.
-    fn no_time(&mut self, rule: &'static str) -> Abort {
-        let conflict = Conflict::no_time(rule, self.shared.ranges.get(self.slot));
+    /// Others have left no time: it would have to be from `earliest` on, and until `latest`. Told of the first cell that was written, or else
+    /// read.
+    fn no_time(&mut self, rule: &'static str, earliest: Timestamp, latest: Timestamp) -> Abort {
+        let conflict = Conflict { rule, what: What::NoTime { earliest, latest } };
         self.watch_all();
         let written = self.writes.entries().first().map(|entry| entry.place());
         let read = self.reads.first().map(|entry| entry.place());

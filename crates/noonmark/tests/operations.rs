@@ -2,7 +2,7 @@
 
 use noonmark::{
     Abort, AbortKind, Database, Granularity, IndexKind, Order, Policy, Protocol, SchemaError, Table,
-    TableOptions, column_group,
+    TableOptions, Transaction, column_group,
 };
 
 column_group! {
@@ -717,7 +717,10 @@ fn aborts_explain_themselves() {
         assert_eq!(abort.key().as_deref(), Some("42"));
         assert_eq!(abort.column_group(), Some("Balance"));
         let report = db.conflicts();
-        assert_eq!((report.total, report.by_rule[0].count), (1, 1));
+        assert_eq!((report.total, report.by_rule.len(), report.by_rule[0].count), (1, 1, 1));
+        let by_rule = &report.by_rule[0];
+        assert_eq!((by_rule.table.as_str(), by_rule.group.as_deref()), ("accounts", Some("Balance")));
+        assert_eq!(by_rule.rule, format!("{protocol}: validate"));
         assert_eq!(report.hottest, [("accounts[42]".to_owned(), 1)]);
         // The same in the closure form, when the policy gives up.
         let given_up = ann
@@ -730,5 +733,103 @@ fn aborts_explain_themselves() {
             .unwrap_err();
         assert_eq!(given_up.kind(), AbortKind::Attempts);
         assert!(given_up.is_retryable());
+    }
+}
+
+fn ordered(protocol: Protocol) -> TableOptions {
+    TableOptions::new().protocol(protocol).index(IndexKind::Ordered)
+}
+
+/// What a scan would have found cannot be put in behind its back, in whatever direction it went, and however far.
+#[test]
+fn no_phantom_comes_behind_a_scan() {
+    for &protocol in Protocol::ALL {
+        for (reverse, limit) in [(false, None), (true, None), (false, Some(3)), (true, Some(3))] {
+            let db = Database::in_memory();
+            let rows: Table<u64, (u64, u64)> = db.create_table("rows", ordered(protocol)).unwrap();
+            db.transact(|tx| (0..10).try_for_each(|key| tx.insert(&rows, key * 10, (0, 0)).map(drop)))
+                .unwrap();
+            let (mut one, mut other) = (db.session().unwrap(), db.session().unwrap());
+            let mut tx = one.begin();
+            let mut scan = tx.range(&rows, 15..=75);
+            if reverse {
+                scan = scan.reverse();
+            }
+            if let Some(limit) = limit {
+                scan = scan.limit(limit);
+            }
+            let found = scan.collect().unwrap();
+            assert_eq!(found.len(), limit.unwrap_or(6));
+            // A row within what was found, and one that is read only after that.
+            let inserted = if reverse { 65 } else { 25 };
+            other
+                .transact_with(&Policy::once(), |tx| {
+                    assert!(tx.insert(&rows, inserted, (1, 1))?);
+                    tx.write(&rows.group::<0>(), 90, 7)
+                })
+                .unwrap();
+            let ended = tx.get(&rows.group::<0>(), 90).and_then(|value| {
+                tx.update(&rows.group::<1>(), 0, |value| *value += 1)?;
+                tx.commit()?;
+                Ok(value)
+            });
+            match ended {
+                // As it was before the other came: there are versions.
+                Ok(value) => assert_eq!(value, Some(0), "{protocol}, reverse {reverse}, limit {limit:?}"),
+                Err(abort) => {
+                    assert_eq!(abort.kind(), AbortKind::Conflict, "{abort}");
+                    let is_phantom = abort.to_string().contains("keys came or went");
+                    assert!(!is_phantom || abort.column_group().is_none(), "{abort}");
+                }
+            }
+        }
+    }
+}
+
+/// A scan that has all that it may have relies on no more leaves than it needed: whatever does not end one who has looked for an absent key where
+/// the scan looked does not end it either.
+#[test]
+fn a_limited_scan_relies_on_the_leaves_that_it_needed() {
+    const KEYS: u64 = 200;
+    /// Whether somebody commits who has looked, and then another has put in a key.
+    fn commits(
+        protocol: Protocol,
+        inserted: u64,
+        look: impl Fn(&mut Transaction<'_>, &Table<u64, u64>) -> Result<(), Abort>,
+    ) -> bool {
+        let db = Database::in_memory();
+        let rows: Table<u64, u64> = db.create_table("rows", ordered(protocol)).unwrap();
+        db.transact(|tx| (1..=KEYS).try_for_each(|key| tx.insert(&rows, key * 2, 0).map(drop))).unwrap();
+        let (mut one, mut other) = (db.session().unwrap(), db.session().unwrap());
+        let mut tx = one.begin();
+        look(&mut tx, &rows).unwrap();
+        other
+            .transact(|tx| {
+                tx.insert(&rows, inserted, 0)?;
+                tx.update(&rows, KEYS, |value| *value += 1)
+            })
+            .unwrap();
+        tx.update(&rows, KEYS, |value| *value += 1).is_ok() && tx.commit().is_ok()
+    }
+    for protocol in [Protocol::Occ, Protocol::TicToc, Protocol::TwoPhaseNoWait] {
+        let mut ended = [0, 0];
+        for inserted in (1..=2 * KEYS + 1).step_by(2) {
+            let first = |tx: &mut Transaction<'_>, rows: &_| tx.range(rows, ..).limit(1).collect().map(drop);
+            let last = |tx: &mut Transaction<'_>, rows: &_| {
+                tx.range(rows, ..).reverse().limit(1).collect().map(drop)
+            };
+            let below = commits(protocol, inserted, |tx, rows| tx.get(rows, 1).map(drop));
+            let above = commits(protocol, inserted, |tx, rows| tx.get(rows, 2 * KEYS + 1).map(drop));
+            assert_eq!(
+                commits(protocol, inserted, first),
+                below,
+                "{protocol}: from the first, and {inserted}"
+            );
+            assert_eq!(commits(protocol, inserted, last), above, "{protocol}: from the last, and {inserted}");
+            ended[0] += u64::from(!below);
+            ended[1] += u64::from(!above);
+        }
+        // Some, and not all: there are several leaves.
+        assert!(ended.iter().all(|ended| (1..=KEYS / 2).contains(ended)), "{protocol}: {ended:?}");
     }
 }

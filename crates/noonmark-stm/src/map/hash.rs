@@ -717,6 +717,13 @@ impl Hasher for Folding {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::{Global, TwoPlSf};
+
+    #[test]
+    fn a_bucket_takes_what_the_docs_say() {
+        assert_eq!(size_of::<Bucket<u64, u64, Global>>(), 16);
+        assert_eq!(size_of::<Bucket<String, u64, Global<TwoPlSf>>>(), 16);
+    }
 
     /// How many buckets of a map are unset, and how many there are.
     fn unset(map: &THashMap<u64, u64>) -> (usize, usize) {

@@ -1,12 +1,30 @@
 //! Whether what a run loads fits into memory: asked before, so that nobody waits for the system to kill it.
 
-use crate::workload::RunError;
+use crate::workload::{RunError, human_bytes};
 
 /// One clear error if so many bytes are not there to be had. Where the system does not say, all is well.
 pub fn check(needed_bytes: u64) -> Result<(), RunError> {
     match available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes => {
             Err(RunError::Memory { needed_bytes, available_bytes })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a transaction of a recorded workload leaves in the history, about: some steps of some tens of bytes, and lists.
+const HISTORY_BYTES: u64 = 500;
+
+/// One clear error if there is no room for a history of so many transactions, which is kept in memory until the run is over.
+pub fn check_history(transactions: u64) -> Result<(), RunError> {
+    let needed_bytes = transactions.saturating_mul(HISTORY_BYTES);
+    match available_bytes() {
+        Some(available_bytes) if needed_bytes > available_bytes => {
+            let [needed, available] = [needed_bytes, available_bytes].map(human_bytes);
+            let what = format!(
+                "a history of {transactions} transactions needs about {needed} of memory, {available} are available: record fewer"
+            );
+            Err(RunError::Setting(what))
         }
         _ => Ok(()),
     }
@@ -30,7 +48,7 @@ pub fn touch(bytes: u64) {
     drop(blocks);
 }
 
-/// What a process can still take: the least of what the system and the control group leave, and what it has already,
+/// What a process can still take: the least of what the system, the control group and the limit of its addresses leave, and what it has already,
 /// which before a run is loaded is mostly what its allocator has kept of the run before.
 pub fn available_bytes() -> Option<u64> {
     left_bytes().map(|left| left.saturating_add(resident_bytes().unwrap_or(0)))
@@ -48,10 +66,19 @@ fn left_bytes() -> Option<u64> {
         std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse().ok()
     };
     let group = read("memory.max").and_then(|max| Some(max.saturating_sub(read("memory.current")?)));
-    match (system, group) {
-        (Some(system), Some(group)) => Some(system.min(group)),
-        (one, other) => one.or(other),
-    }
+    [system, group, addresses_left_bytes()].into_iter().flatten().min()
+}
+
+/// What is left of the addresses that a process may have (`ulimit -v`), if they are limited.
+fn addresses_left_bytes() -> Option<u64> {
+    let most = most_addresses(&std::fs::read_to_string("/proc/self/limits").ok()?)?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    Some(most.saturating_sub(kibibytes_of(&status, "VmSize:")?))
+}
+
+fn most_addresses(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 fn meminfo_available(meminfo: &str) -> Option<u64> {
@@ -75,6 +102,10 @@ mod tests {
         assert_eq!(meminfo_available(meminfo), Some(1 << 20));
         assert_eq!(meminfo_available("MemTotal: 1 kB\n"), None);
         assert_eq!(meminfo_available("MemAvailable: much\n"), None);
+        let limits =
+            "Limit           Soft Limit  Hard Limit  Units\nMax address space  4096  unlimited  bytes\n";
+        assert_eq!(most_addresses(limits), Some(4096));
+        assert_eq!(most_addresses("Max address space  unlimited  unlimited  bytes\n"), None);
     }
 
     #[test]

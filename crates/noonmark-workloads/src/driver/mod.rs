@@ -223,9 +223,9 @@ fn load<S: Store, W: Workload<S>>(
     let start = Instant::now();
     std::thread::scope(|scope| {
         let done = &done;
-        let loaders: Vec<_> = (0..threads)
+        let loaders = (0..threads)
             .map(|index| {
-                scope.spawn(move || {
+                spawn(scope, move || {
                     let mut session = store.session()?;
                     // Relaxed: a figure to show.
                     let loaded = |rows| {
@@ -234,7 +234,7 @@ fn load<S: Store, W: Workload<S>>(
                     workload.load(&mut session, Share { index, count: threads }, &loaded)
                 })
             })
-            .collect();
+            .collect::<Result<Vec<_>, _>>()?;
         let mut report = || {
             progress(&Progress {
                 phase: Phase::Loading { done: done.load(Ordering::Relaxed).min(total), total },
@@ -269,7 +269,7 @@ fn make_workers<S: Store, W: Workload<S>>(
     let numbers: Vec<usize> = (0..plan.threads).collect();
     for some in numbers.chunks(at_once) {
         let made: Result<Vec<W::Worker>, RunError> = std::thread::scope(|scope| {
-            let making: Vec<_> = some
+            let making = some
                 .iter()
                 .map(|&number| {
                     let seat = Seat {
@@ -279,14 +279,22 @@ fn make_workers<S: Store, W: Workload<S>>(
                         requests: plan.requests,
                         epoch,
                     };
-                    scope.spawn(move || workload.worker(seat))
+                    spawn(scope, move || workload.worker(seat))
                 })
-                .collect();
+                .collect::<Result<_, _>>()?;
             join_all(making)
         });
         workers.extend(made?);
     }
     Ok(workers)
+}
+
+/// Starts a thread in a scope, which waits for it. An error if the system has no room for one more.
+pub(crate) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, RunError> {
+    std::thread::Builder::new().spawn_scoped(scope, body).map_err(RunError::Threads)
 }
 
 /// What threads of a scope answer: all of them, or the first error. Each is waited for, also after one that failed: a scope hands on
@@ -324,18 +332,20 @@ fn measure<S: Store, W: Workload<S>>(
     let _switch = AllocationSwitch::new(plan.count_allocations);
     let (seconds, conflicts, finished) = std::thread::scope(|scope| {
         let stage = &stage;
-        let running: Vec<_> = workers
+        let running: Result<Vec<_>, RunError> = workers
             .drain(..)
             .zip(sessions)
             .enumerate()
             .map(|(number, (worker, session))| {
                 let quota = quota(number);
-                scope.spawn(move || work(workload, session, worker, quota, stage, &stage.tallies[number]))
+                spawn(scope, move || work(workload, session, worker, quota, stage, &stage.tallies[number]))
             })
             .collect();
+        // Relaxed: those that have been started may see it a little late.
+        let running = running.inspect_err(|_| stage.phase.store(STOPPING, Ordering::Relaxed))?;
         let (seconds, conflicts) = coordinate(store, plan, stage, before, progress);
-        (seconds, conflicts, join_all(running))
-    });
+        Ok::<_, RunError>((seconds, conflicts, join_all(running)?))
+    })?;
     let mut measured = Measured {
         seconds,
         committed: 0,
@@ -350,7 +360,7 @@ fn measure<S: Store, W: Workload<S>>(
         conditions: Vec::new(),
         workers: Vec::new(),
     };
-    for finished in finished? {
+    for finished in finished {
         measured.committed += finished.committed;
         measured.user_rollbacks += finished.user_rollbacks;
         measured.given_up += finished.given_up;

@@ -188,19 +188,19 @@ impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
         columns.rows.delete(tx, &row)
     }
 
-    /// Reads all keys from `low` to `high` that have a row, table by table.
+    /// Reads all keys from `low` to `high` that have a row, table by table, in each of them upwards or from the end down.
     pub(super) fn scan(
         &self,
         tx: &mut S::Txn<'_>,
-        low: u64,
-        high: u64,
+        (low, high): (u64, u64),
+        scan: Scan,
         mut each: impl FnMut(u64, G),
     ) -> Result<(), S::Abort> {
         for (number, columns) in (0..).zip(&self.tables) {
             let Some(last) = high.checked_sub(number) else { break };
             let first = low.saturating_sub(number).div_ceil(self.count());
             let rows = first / 2..=last / self.count() / 2;
-            columns.rows.range(tx, rows, Scan::ALL, |row, (first, second)| {
+            columns.rows.range(tx, rows, scan, |row, (first, second)| {
                 for (within, value) in [(2 * row, first), (2 * row + 1, second)] {
                     let key = within * self.count() + number;
                     if (low..=high).contains(&key) {
@@ -230,16 +230,16 @@ impl<S: Store> Keys<S, i64> {
     pub(super) fn look_through(
         &self,
         tx: &mut S::Txn<'_>,
-        low: u64,
-        high: u64,
+        (low, high): (u64, u64),
+        scan: Scan,
         mut each: impl FnMut(u64, i64),
     ) -> Result<(), S::Abort> {
         for (number, columns) in (0..).zip(&self.tables) {
-            let Some(index) = &columns.by_entry else { return self.scan(tx, low, high, each) };
+            let Some(index) = &columns.by_entry else { return self.scan(tx, (low, high), scan, each) };
             let Some(last) = high.checked_sub(number) else { break };
             let first = low.saturating_sub(number).div_ceil(self.count()) / 2;
             let entries = (first, i64::MIN, i64::MIN)..=(last / self.count() / 2, i64::MAX, i64::MAX);
-            index.range(tx, entries, Scan::ALL, |(row, first, second), _| {
+            index.range(tx, entries, scan, |(row, first, second), _| {
                 for (within, value) in [(2 * row, first), (2 * row + 1, second)] {
                     let key = within * self.count() + number;
                     if (low..=high).contains(&key) {
@@ -288,7 +288,8 @@ mod tests {
                     }
                     for (low, high) in [(0, 49), (3, 3), (7, 20), (0, 0), (48, 60)] {
                         let mut found = Vec::new();
-                        keys.scan(tx, low, high, |key, value| found.push((key, value)))?;
+                        let scan = Scan { reverse: low % 2 == 1, limit: None };
+                        keys.scan(tx, (low, high), scan, |key, value| found.push((key, value)))?;
                         found.retain(|(_, value)| *value != 0);
                         found.sort_unstable();
                         let expected: Vec<(u64, i64)> =

@@ -20,7 +20,7 @@
 //! | read | the list | the register | the register |
 //! | write | one more value at the end | a new value | a new value |
 //! | delete (of the row: of two keys) | – | one write in seven | one write in four or five |
-//! | scan | – | – | the registers around a key |
+//! | scan | – | – | the registers around a key, upwards or from the end down |
 //!
 //! Where it is asked for, scans go by a secondary index of the rows, whose keys have all that the registers hold: they see nothing but its
 //! entries. And where that is asked for, a transaction looks up the rows of all its keys together when it begins, and what it has found then stands

@@ -4,7 +4,7 @@ use super::keys::{FoundKeys, Keys};
 use super::{RecordedSpec, draw_steps};
 use crate::history::{Key, MicroOp, Recorder, Value};
 use crate::random::Random;
-use crate::store::{Appends, Store, TxnResult};
+use crate::store::{Appends, Scan, Store, TxnResult};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepKind {
@@ -152,7 +152,8 @@ pub(super) fn register_step<S: Store>(
             // The slots that lie around the key, and some keys that are retired or yet to come.
             let (low, high) = (key.saturating_sub(4), key + 4);
             let mut held = Vec::new();
-            keys.look_through(tx, low, high, |key, value| {
+            let scan = Scan { reverse: value % 2 == 1, limit: None };
+            keys.look_through(tx, (low, high), scan, |key, value| {
                 if value != NOTHING {
                     held.push((Key(key as i64), Value(value)));
                 }

@@ -20,7 +20,7 @@ pub use workloads::{RowShape, TpccSpec, WorkloadSpec, YCSB_PRESETS};
 use std::path::PathBuf;
 
 use crate::bank::Updates;
-use crate::driver::{Length, Plan, check_plan};
+use crate::driver::{Length, Plan, check_plan, memory};
 use crate::store::{Granularity, IndexKind};
 use crate::workload::RunError;
 
@@ -108,6 +108,7 @@ impl Spec {
                 _ => RECORDED_TRANSACTIONS,
             });
             spec.warm_up_s = 0.0;
+            memory::check_history(spec.length.transactions.unwrap_or(0))?;
         }
         if let WorkloadSpec::YcsbCore(core) = &spec.workload
             && spec.length == Length::default()
@@ -310,6 +311,11 @@ mod tests {
         assert!(refused(|spec| spec.threads = 0).contains("threads"));
         assert!(refused(|spec| spec.length = Length::seconds(f64::NAN)).contains("seconds"));
         assert!(refused(|spec| spec.length = Length::transactions(0)).contains("at least one"));
+        let too_long = |spec: &mut Spec| {
+            spec.workload = small("append", "default");
+            spec.length = Length::transactions(1 << 60);
+        };
+        assert!(refused(too_long).contains("record fewer"));
         assert!(refused(|spec| spec.workload.set_rows(u64::MAX / 2000).unwrap()).contains("memory"));
         assert!(
             refused(|spec| {

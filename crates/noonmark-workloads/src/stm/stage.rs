@@ -24,7 +24,7 @@ use hdrhistogram::Histogram;
 use noonmark_stm::{Conflict, Statistics};
 use parking_lot::Mutex;
 
-use crate::driver::{Length, Plan, check_plan, clock_ns, new_histogram};
+use crate::driver::{Length, Plan, check_plan, clock_ns, new_histogram, spawn};
 use crate::random::Random;
 use crate::report::{Phase, Progress};
 use crate::workload::{Condition, RunError, Seat, Share};
@@ -249,7 +249,7 @@ fn load_with(
     let (done, start) = (AtomicU64::new(0), Instant::now());
     std::thread::scope(|scope| {
         let done = &done;
-        let loading = scope.spawn(move || job(done));
+        let loading = spawn(scope, move || job(done))?;
         let mut report = || {
             progress(&Progress {
                 phase: Phase::Loading { done: done.load(Ordering::Relaxed).min(total), total },
@@ -331,13 +331,15 @@ fn work_with(
     let epoch = Instant::now();
     let (seconds, before) = std::thread::scope(|scope| {
         let stage = &stage;
-        let running: Vec<_> = (0..plan.threads)
+        let running: Result<Vec<_>, RunError> = (0..plan.threads)
             .map(|number| {
                 let random = Random::new(plan.seed, number as u64 + 1);
                 let seat = Seat { number, count: plan.threads, random, requests: plan.requests, epoch };
-                scope.spawn(move || work(seat, stage))
+                spawn(scope, move || work(seat, stage))
             })
             .collect();
+        // Relaxed: those that have been started may see it a little late.
+        let running = running.inspect_err(|_| stage.phase.store(STOPPING, Ordering::Relaxed))?;
         let measured = coordinate(plan, stage, counted, progress);
         // All of them, also after one that panicked: a scope hands on the panic of a thread that nobody has joined.
         let panicked = running.into_iter().map(|worker| worker.join()).filter(Result::is_err).count();

@@ -20,7 +20,7 @@ fn ran(settings: &Settings, contender: Contender) -> RunReport {
     let report = run(settings, contender, &mut |_| ())
         .unwrap_or_else(|error| panic!("{contender} on {settings:?}: {error}"));
     assert_eq!(report.consistent, Some(true), "{contender} on {settings:?}: {:?}", report.consistency);
-    assert_eq!(report.committed, 2000);
+    assert!(report.committed >= 2000);
     assert_eq!((report.protocol.as_str(), report.workload.as_str()), (contender.name(), "stm"));
     report
 }
@@ -80,6 +80,25 @@ fn disjoint_writes_of_one_thread_advance_the_clock_never_or_each_time() {
     );
 }
 
+/// The same on two threads: those that defer advance it by orders of magnitude less often.
+#[test]
+fn disjoint_writes_of_two_threads_advance_the_clock_seldom_or_each_time() {
+    let settings = Settings {
+        length: Length::transactions(20_000),
+        ..small(Preset::Disjoint, Structure::Records, 100, 2)
+    };
+    let clock = |contender| ran(&settings, contender).clock_increments.unwrap();
+    // Two that commit at once under GV4 may share a time.
+    let loud = clock(Contender::Tl2Gv4).min(clock(Contender::TinyStm));
+    assert!(loud >= 10_000, "{loud}");
+    for quiet in
+        [Contender::Dctl, Contender::Dcotl, Contender::DctlSf, Contender::DcotlSf, Contender::TwoPlSf]
+    {
+        let advanced = clock(quiet);
+        assert!(advanced < loud / 20, "{quiet}: {advanced}, the others {loud}");
+    }
+}
+
 /// §5: after K failed attempts there is one that cannot fail. Few keys and many threads, so that there are failures.
 #[test]
 fn no_transaction_of_a_k_sweep_takes_more_attempts_than_k_and_one() {
@@ -88,6 +107,13 @@ fn no_transaction_of_a_k_sweep_takes_more_attempts_than_k_and_one() {
         let report = ran(&settings, contender);
         assert!(report.attempts_max <= k + 1, "{contender}: {} attempts", report.attempts_max);
         assert!(report.irrevocable.is_some());
+    }
+    for contender in [Contender::DcotlSfK1, Contender::DctlSfK1] {
+        let falls_back = (1..=50).any(|seed| {
+            let settings = Settings { keys: 4, seed, ..small(Preset::KSweep, Structure::Ravl, 100, 4) };
+            ran(&settings, contender).irrevocable > Some(0)
+        });
+        assert!(falls_back, "{contender}");
     }
     let settings = small(Preset::KSweep, Structure::Ravl, 100, 2);
     assert_eq!(ran(&settings, Contender::Dcotl).irrevocable, None);

@@ -137,6 +137,13 @@ fn irrevocable_scenarios<C: Control>() {
             opaque::<C>(&Play::new(locks, &[&[(sure, script)], &[(sure, &[Read(B), Write(A)])]]));
         }
     }
+    // At a desk that has been used before, which knows a time, and has left something itself.
+    for before in [&[Read(A)][..], &[Write(A)], &[Write(A), Write(B)]] {
+        for script in [&[Read(A), Read(B)][..], &[Read(A), Write(A)]] {
+            let other = &[(one, &[Write(A), Write(B)][..]), (one, &[Read(A), Read(B)])];
+            opaque::<C>(&Play::new(&[0, 1], &[&[(one, before), (sure, script)], other]));
+        }
+    }
     // Read twice, and read before it is written: one bit, set once and cleared once.
     opaque::<C>(&Play::new(
         &[0, 1],
