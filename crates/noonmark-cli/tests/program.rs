@@ -350,3 +350,24 @@ fn a_good_history_is_status_0_and_a_bad_one_1_with_the_reason() {
     complains(&["check", &broken], 1, &[&broken, "line"]);
     complains(&["check", &folder.file("empty.jsonl", "")], 1, &["no transactions"]);
 }
+
+/// One command checks the histories of everything: its script names what there is, which the compiler cannot see to.
+#[test]
+fn all_histories_are_of_every_protocol_and_control() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/check-histories");
+    let script = fs::read_to_string(path).unwrap();
+    let names = |variable: &str| -> Vec<String> {
+        let lines = script.lines().filter_map(|line| line.strip_prefix(variable));
+        let values = lines.filter_map(|line| line.trim_start_matches('+').strip_prefix('='));
+        values.flat_map(|value| value.split(',')).map(str::to_owned).collect()
+    };
+    let (protocols, controls) = (names("protocols"), names("controls"));
+    for protocol in noonmark::Protocol::ALL {
+        assert!(protocols.iter().any(|name| name == protocol.name()), "{protocol} is not in {protocols:?}");
+    }
+    // The first has none, and what follows differs from one of these by a number.
+    for control in &noonmark_workloads::stm::Contender::ALL[1..10] {
+        let is_named = controls.iter().any(|name| name.eq_ignore_ascii_case(control.name()));
+        assert!(is_named, "{control} is not in {controls:?}");
+    }
+}
