@@ -133,6 +133,8 @@ impl<H: Host> Session<H> {
         self.transact_with(&policy, |tx| body(&mut ReadTransaction::new(tx)))
     }
 
+    // Not made a part of its caller, who may have too few registers left for the closure: see docs/cost-of-a-transaction.md.
+    #[inline(never)]
     fn run<T, E: From<Abort>>(
         &mut self,
         policy: &Policy,
