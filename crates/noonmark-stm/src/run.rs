@@ -625,7 +625,7 @@ mod tests {
     use crate::{
         Dcotl, DcotlSf, Dctl, DctlSf, Memory, Own, Settings, TVar, Threads, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf,
     };
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     /// Waits until so many sleep, and then for long enough for many more attempts, if one of them did not.
     fn watch_them_sleep<W: World>(sleepers: usize) {
@@ -717,6 +717,42 @@ mod tests {
             assert!(runs < 10, "{runs} runs: it did not sleep");
             assert!((1..runs).contains(&sleeps), "{sleeps} sleeps in {runs} runs");
         }
+    }
+
+    /// The second waits for the end of the first, though they have nothing to do with each other.
+    fn one_is_irrevocable_at_a_time<W: World>()
+    where
+        W::Control: StarvationFree,
+    {
+        let (x, y, has_begun) =
+            (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            W::irrevocably(|tx| {
+                scope.spawn(|| {
+                    W::irrevocably(|tx| {
+                        has_begun.store(true, Ordering::SeqCst);
+                        y.set(tx, 1)
+                    });
+                });
+                // He sleeps, or has begun.
+                let mut turn = 0;
+                while W::memory().room.count() == 0 && !has_begun.load(Ordering::SeqCst) {
+                    W::memory().host().spin(turn);
+                    turn += 1;
+                }
+                assert!(!has_begun.load(Ordering::SeqCst));
+                x.set(tx, 1)
+            });
+        });
+        assert_eq!((x.load(), y.load(), has_begun.into_inner()), (1, 1, true));
+    }
+
+    #[test]
+    fn whoever_would_be_irrevocable_waits_for_his_turn() {
+        worlds! { A: DctlSf; B: DcotlSf; C: TwoPlSf; }
+        one_is_irrevocable_at_a_time::<A>();
+        one_is_irrevocable_at_a_time::<B>();
+        one_is_irrevocable_at_a_time::<C>();
     }
 
     #[test]

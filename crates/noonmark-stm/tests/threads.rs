@@ -350,30 +350,6 @@ where
     }
 }
 
-/// The second begins when the first is over, though they have nothing to do with each other.
-#[expect(clippy::disallowed_methods, reason = "it waits for the threads of this test, and simulates none")]
-fn one_is_irrevocable_at_a_time<W: World>()
-where
-    W::Control: noonmark_stm::StarvationFree,
-{
-    let (x, y, has_begun) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0), AtomicBool::new(false));
-    thread::scope(|scope| {
-        W::irrevocably(|tx| {
-            scope.spawn(|| {
-                W::irrevocably(|tx| {
-                    has_begun.store(true, Ordering::Relaxed);
-                    y.set(tx, 1)
-                });
-            });
-            // As long as it would take him, many times over.
-            thread::sleep(Duration::from_millis(100));
-            assert!(!has_begun.load(Ordering::Relaxed));
-            x.set(tx, 1)
-        });
-    });
-    assert_eq!((x.load(), y.load(), has_begun.into_inner()), (1, 1, true));
-}
-
 fn an_irrevocable_transaction_runs_once<W: World>()
 where
     W::Control: noonmark_stm::StarvationFree,
@@ -462,7 +438,6 @@ mod starvation_free {
     for_each_starvation_free_control! {
         [dctl_sf, dcotl_sf, two_pl_sf] in table [dcotl_sf]:
         a_long_transaction_commits_in_time,
-        one_is_irrevocable_at_a_time,
         an_irrevocable_transaction_runs_once,
         an_irrevocable_transaction_that_panics_keeps_nothing_locked,
     }

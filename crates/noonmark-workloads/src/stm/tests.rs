@@ -20,7 +20,7 @@ fn ran(settings: &Settings, contender: Contender) -> RunReport {
     let report = run(settings, contender, &mut |_| ())
         .unwrap_or_else(|error| panic!("{contender} on {settings:?}: {error}"));
     assert_eq!(report.consistent, Some(true), "{contender} on {settings:?}: {:?}", report.consistency);
-    assert!(report.committed >= 2000);
+    assert_eq!(Some(report.committed), settings.length.transactions);
     assert_eq!((report.protocol.as_str(), report.workload.as_str()), (contender.name(), "stm"));
     report
 }
@@ -99,7 +99,7 @@ fn disjoint_writes_of_two_threads_advance_the_clock_seldom_or_each_time() {
     }
 }
 
-/// §5: after K failed attempts there is one that cannot fail. Few keys and many threads, so that there are failures.
+/// §5: after K failed attempts there is one that cannot fail. How many do fail here is chance; `threads.rs` of the memory sees to it that all of them do.
 #[test]
 fn no_transaction_of_a_k_sweep_takes_more_attempts_than_k_and_one() {
     for (contender, k) in [(Contender::DcotlSfK1, 1), (Contender::DcotlSfK10, 10), (Contender::DctlSfK1, 1)] {
@@ -107,13 +107,6 @@ fn no_transaction_of_a_k_sweep_takes_more_attempts_than_k_and_one() {
         let report = ran(&settings, contender);
         assert!(report.attempts_max <= k + 1, "{contender}: {} attempts", report.attempts_max);
         assert!(report.irrevocable.is_some());
-    }
-    for contender in [Contender::DcotlSfK1, Contender::DctlSfK1] {
-        let falls_back = (1..=50).any(|seed| {
-            let settings = Settings { keys: 4, seed, ..small(Preset::KSweep, Structure::Ravl, 100, 4) };
-            ran(&settings, contender).irrevocable > Some(0)
-        });
-        assert!(falls_back, "{contender}");
     }
     let settings = small(Preset::KSweep, Structure::Ravl, 100, 2);
     assert_eq!(ran(&settings, Contender::Dcotl).irrevocable, None);

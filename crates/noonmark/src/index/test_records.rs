@@ -36,6 +36,7 @@ pub(super) fn free_record(record: RecordPtr) {
 
 /// Retires a record of [`make_record`].
 pub(super) fn retire_record(record: RecordPtr, limbo: &mut Limbo, epochs: &Epochs) {
+    // SAFETY: its caller hands on the address of a record that `make_record` made, once, when nobody refers to it any more.
     unsafe fn free(address: *mut u8, _: usize) {
         if let Some(address) = NonNull::new(address.cast::<u64>()) {
             free_record(RecordPtr::new(address));
