@@ -7,13 +7,13 @@ use noonmark_sim::network::fuzz::ClusterCase;
 use noonmark_workloads::bank::{BankSpec, Updates};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs cases until one is broken: the seed, and what the checker says.
+/// Runs cases until one is broken: the seed, and what the checker says. A case that is not run holds.
 fn first_broken(
     seeds: u64,
     protocols: &[Protocol],
-    run: impl Fn(ClusterCase) -> Verdict,
+    run: impl Fn(ClusterCase) -> Option<Verdict>,
 ) -> Option<(u64, String)> {
-    (0..seeds).find_map(|seed| match run(ClusterCase::draw(seed, protocols)) {
+    (0..seeds).find_map(|seed| match run(ClusterCase::draw(seed, protocols))? {
         Verdict::Holds { .. } => None,
         Verdict::Broken(why) => Some((seed, why)),
     })
@@ -23,7 +23,7 @@ fn first_broken(
 fn every_protocol_alone_and_all_of_them_mixed() {
     let all = Protocol::ALL;
     for protocols in all.iter().map(std::slice::from_ref).chain([all]) {
-        let broken = first_broken(60, protocols, |case| case.run().unwrap());
+        let broken = first_broken(60, protocols, |case| Some(case.run().unwrap()));
         assert_eq!(broken, None, "{protocols:?}");
     }
 }
@@ -50,7 +50,8 @@ fn money_is_conserved_by_updates_at_commit() {
     }
 }
 
-/// Each is found within so many seeds; the checker's words, or what else went wrong, are not looked at.
+/// Each is found within so many seeds; the checker's words, or what else went wrong, are not looked at. A bug that
+/// only entries of an index can show is looked for where scans go by one.
 #[test]
 fn planted_bugs_are_found() {
     let all = Protocol::ALL;
@@ -72,8 +73,8 @@ fn planted_bugs_are_found() {
         (Bug::EntriesTakenForLocked, &[Protocol::TwoPhaseWaitDie][..], 400),
         (Bug::CopyUsedPastItsLease, &leased[..], 2000),
         (Bug::CopyOverwritten, &leased[..], 2000),
-        (Bug::TableExtendedWhileSealed, &leased[..], 4000),
-        (Bug::TableLeaseOfOldCopies, &leased[..], 4000),
+        (Bug::TableExtendedWhileSealed, &leased[..], 12_000),
+        (Bug::TableLeaseOfOldCopies, &leased[..], 12_000),
         (Bug::NodeUsedPastItsLease, &leased[..], 4000),
         (Bug::NodeUsedBeyondItsFence, &leased[..], 4000),
         (Bug::RangesNotIntersected, &[Protocol::Dynamic][..], 2000),
@@ -81,7 +82,7 @@ fn planted_bugs_are_found() {
         (Bug::RangesNotIntersected, &[Protocol::Ranges][..], 2000),
         (Bug::RangeNotLeftBehind, &[Protocol::Ranges][..], 2000),
         // Only where locks of who reads may be taken from him must he be asked for his vote.
-        (Bug::LetGoBeforeEntries, &[Protocol::TwoPhaseWoundWait][..], 4000),
+        (Bug::LetGoBeforeEntries, &[Protocol::TwoPhaseWoundWait][..], 40_000),
         // Two that commit meet in entries of an index.
         (Bug::AgesIgnored, &[Protocol::Occ][..], 4000),
         (Bug::DoubledUpdateCarriedOut, all, 400),
@@ -92,9 +93,11 @@ fn planted_bugs_are_found() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let find = || {
         while let Some(&(bug, protocols, seeds)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let shows_in_entries = bug == Bug::LetGoBeforeEntries;
             let found = first_broken(seeds, protocols, |mut case| {
+                let has_entries = case.by_index && case.bank.is_none();
                 case.cluster.planted = Planted::some(bug);
-                case.run().unwrap()
+                (has_entries || !shows_in_entries).then(|| case.run().unwrap())
             });
             let (seed, why) = found.unwrap_or_else(|| panic!("{bug:?} was not found in {seeds} seeds"));
             println!("{bug:?}: seed {seed}: {}", why.lines().next().unwrap_or_default());
@@ -124,7 +127,7 @@ fn broken_rules_are_found_here_too() {
         (EngineBug::HeldAndForgotten, Protocol::TwoPhaseWaitDie, 4000),
     ] {
         let found =
-            first_broken(seeds, &[protocol], |case| case.run_on(|builder| builder.plant(bug)).unwrap());
+            first_broken(seeds, &[protocol], |case| Some(case.run_on(|builder| builder.plant(bug)).unwrap()));
         let (seed, why) = found.unwrap_or_else(|| panic!("{bug:?} was not found in {seeds} seeds"));
         println!("{bug:?}: seed {seed}: {}", why.lines().next().unwrap_or_default());
     }
