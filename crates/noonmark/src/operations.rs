@@ -31,7 +31,7 @@ struct Room {
     is_new: bool,
     /// If so: the transaction had seen, by the node alone, that the key was absent. From here on it is the record that says
     /// so, and others may write it.
-    seen_absent: bool,
+    relies_on_absence: bool,
 }
 
 /// Whether rows of this type are changed in place in the write set's image, in this table: their groups are of
@@ -357,14 +357,14 @@ impl<H: Host> Context<H> {
             unsafe { RecordPtr::deallocate(memory, &t.layout, key.len()) };
         }
         match inserted {
-            Inserted::Existing(record) => Ok(Room { record, is_new: false, seen_absent: false }),
+            Inserted::Existing(record) => Ok(Room { record, is_new: false, relies_on_absence: false }),
             Inserted::New(record, mut change) => {
                 if self.shared.planted.is(Bug::SplitNotNoted) {
                     change.split_off = None;
                 }
-                let seen_absent = self.nodes.change(&change);
+                let relies_on_absence = self.nodes.change(&change);
                 self.created.push((table, record));
-                Ok(Room { record, is_new: true, seen_absent })
+                Ok(Room { record, is_new: true, relies_on_absence })
             }
         }
     }
@@ -391,8 +391,10 @@ impl<H: Host> Context<H> {
         replace: bool,
         encode: impl Fn(&mut EntryWriter<'_>),
     ) -> Result<bool, Abort> {
-        let operation =
-            |context: &mut Self| look_until_found(|| context.try_insert(table, key, sizes, replace, &encode));
+        let operation = |context: &mut Self| {
+            let mut seen_absent = false;
+            look_until_found(|| context.try_insert(table, key, sizes, replace, &encode, &mut seen_absent))
+        };
         let groups = 0..sizes.len();
         match replace {
             true => self.keeping_secondaries(table, key, groups, operation),
@@ -400,6 +402,8 @@ impl<H: Host> Context<H> {
         }
     }
 
+    /// `seen_absent`: whether the transaction relies on there being no such row. It still does when it has put in a record, could not read it because it has
+    /// been split meanwhile, and comes again: what it finds then is no new record.
     #[inline(always)]
     fn try_insert(
         &mut self,
@@ -408,8 +412,11 @@ impl<H: Host> Context<H> {
         sizes: &[Size],
         replace: bool,
         encode: &impl Fn(&mut EntryWriter<'_>),
+        seen_absent: &mut bool,
     ) -> Result<bool, Stop> {
-        let Room { record, is_new, seen_absent } = self.find_or_create(table, key)?;
+        let Room { record, is_new, relies_on_absence } = self.find_or_create(table, key)?;
+        *seen_absent |= relies_on_absence;
+        let seen_absent = *seen_absent;
         let layout = self.layout_of(table, record);
         let mut entries = [0; GROUPS_MAX];
         if replace {

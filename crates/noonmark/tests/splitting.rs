@@ -1,9 +1,13 @@
 //! Timestamps that split themselves: when they do, that nothing is lost by it, and when they are put together again.
 
+mod stage_support;
+
 use noonmark::{
     Abort, AbortKind, Bug, Builder, Database, Granularity, IndexKind, Leases, Protocol, SchemaError, Session,
     Table, TableOptions,
 };
+
+use stage_support::{At, builder, interrupted, sessions};
 
 type Rows = Table<u64, (u64, String, u64)>;
 
@@ -260,4 +264,52 @@ fn versions_that_are_kept_do_not_split() {
     let options = TableOptions::new().protocol(Protocol::Fixed).granularity(Granularity::Splitting);
     let refused = db.create_table::<u64, (u64, u64)>("rows", options.clone()).err();
     assert!(matches!(refused, Some(SchemaError::NoSplitting(_, Protocol::Fixed))), "{refused:?}");
+}
+
+/// Whoever has looked for a row in vain, and puts one in, must not take for it what somebody else has put into the record
+/// meanwhile, also if the record has been split since: found by `noonmark fuzz`, as an update that was lost.
+#[test]
+fn a_row_that_comes_and_is_split_while_another_puts_it_in_is_not_lost() {
+    const KEY: u64 = 9;
+    let mut came_between = 0;
+    for protocol in protocols().filter(never_waits) {
+        for (upserts, touches) in
+            [false, true].into_iter().flat_map(|upserts| (0..12).map(move |n| (upserts, n)))
+        {
+            let db = builder().split_after(1).build().unwrap();
+            let options = TableOptions::new().protocol(protocol).granularity(Granularity::Splitting);
+            let rows: Table<u64, (u64, u64)> = db.create_table("rows", options).unwrap();
+            let [mut late, mut early, mut first, mut second] = sessions::<4>(&db);
+            let mut split = || {
+                let inserted = {
+                    let mut tx = early.begin();
+                    let inserted = tx.insert(&rows, KEY, (1, 1));
+                    inserted.is_ok_and(|inserted| inserted) && tx.commit().is_ok()
+                };
+                for _ in 0..4 {
+                    let (mut one, mut other) = (first.begin(), second.begin());
+                    let _ = one.update(&rows.group::<0>(), KEY, |_| ());
+                    let _ = other.update(&rows.group::<1>(), KEY, |_| ()).and_then(|_| other.commit());
+                    let _ = one.commit();
+                    let _ = second.begin().commit();
+                }
+                inserted
+            };
+            let mut came = false;
+            let mut tx = late.begin();
+            assert_eq!(tx.get(&rows, KEY).unwrap(), None);
+            let put_in = interrupted(
+                At::Touch(touches),
+                || came = split() && db.split_rows() == 1,
+                || match upserts {
+                    true => tx.upsert(&rows, KEY, (2, 2)),
+                    false => tx.insert(&rows, KEY, (2, 2)).map(|_| ()),
+                },
+            );
+            let ended = put_in.and_then(|()| tx.commit().map(|_| ()));
+            assert!(!came || ended.is_err(), "{protocol}, {upserts}, after {touches} touches");
+            came_between += u32::from(came);
+        }
+    }
+    assert!(came_between > 20, "{came_between}");
 }
