@@ -231,13 +231,19 @@ impl TableOptions {
         self
     }
 
-    /// About how many rows there will be. A hint, and never wrong, only more or less of use: if
-    /// keys have one length of at most 8 bytes (numbers up to `u64`, short tuples of them), so many places for
-    /// records are set aside, twice as many at most, and a row whose key has a place of its own is found with one
-    /// wait for memory instead of two, or than a way down a tree. (Scans, and looking for keys that are not there, go by the tree.) Keys that count up all have one; so have, mostly, pairs whose last part
-    /// does; of as many scattered keys as places 63 in a hundred. A place takes 8 bytes beside the record that it is for,
-    /// and memory for that only when it is used, as far as whole pages go. Where there is not so much memory, the
-    /// hint is forgotten.
+    /// About how many rows there will be (0, as without: nobody knows). A hint, and never wrong, only more or less of use.
+    ///
+    /// If keys have one length of at most 8 bytes (numbers up to `u64`, short tuples of them), and rows one shape, a row may lie in a *place* that
+    /// follows from its key: it is found with one wait for memory instead of two, or than a way down a tree. (Scans, and
+    /// looking for keys that are not there, go by the tree.) A place takes 8 bytes beside the record that it is for.
+    ///
+    /// - *Without the hint* places grow with the rows, to at most 8/3 as many as there have been at once. Numbers that count up from about zero,
+    ///   with a sign or without, all have one; of numbers that are as dense but come in any order, three in four. Others have none: scattered
+    ///   ones, pairs, and those that go on counting up while the rows before them are deleted.
+    /// - *With it* so many places are set aside at once, twice as many at most, of which those that are never used take no memory as far as whole
+    ///   pages go, and no others are made later. Keys that count up all have one, from wherever they begin, also when the rows before
+    ///   them are deleted; so have, mostly, pairs whose last part counts up; of as many scattered keys as places 63 in a hundred. Where there is
+    ///   not so much memory, there are no places. If it is far too small, most rows have none: no hint is better.
     pub fn expected_rows(mut self, rows: usize) -> Self {
         self.expected_rows = rows;
         self

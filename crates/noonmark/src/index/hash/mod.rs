@@ -96,8 +96,8 @@ pub(crate) struct HashIndex {
     no_table: u64,
     /// Bytes in tables.
     table_bytes: AtomicUsize,
-    /// For keys that are numbers, of which it is known how many there will be: records that lie where their keys
-    /// say. They have no pair in their shard's table, and its stamp is theirs too.
+    /// For keys that are numbers, and records of one shape: those that lie where their keys say. They have no pair in their
+    /// shard's table, and its stamp is theirs too.
     direct: Option<DirectTable>,
 }
 
@@ -295,7 +295,7 @@ impl HashIndex {
             let tags = &mut tags[..found.len()];
             for (at, tag) in tags.iter_mut().enumerate() {
                 *tag = head(keys(first + at), 0);
-                soon(direct.prefetch(*tag));
+                direct.prefetch(*tag).into_iter().for_each(&soon);
             }
             let mut missing = false;
             for (tag, found) in tags.iter().zip(&mut *found) {
@@ -414,9 +414,12 @@ impl HashIndex {
         };
         // Should `make` panic, the latch is dropped, and at most a place is lost.
         let record = make(&shard.stamp, taken);
-        if let (Some(direct), true) = (&self.direct, taken.is_some()) {
-            direct.link(tag);
-            return Self::inserted(shard, latch, record);
+        if let Some(direct) = &self.direct {
+            direct.came(tag);
+            if taken.is_some() {
+                direct.link(tag);
+                return Self::inserted(shard, latch, record);
+            }
         }
         // Relaxed, here and below: under the latch.
         let count = shard.count.load(Ordering::Relaxed) + 1;
@@ -502,6 +505,9 @@ impl HashIndex {
         let was_direct = self.direct.as_ref().is_some_and(|direct| direct.unlink(tag, record));
         if !was_direct && !table.take_out::<C>(hash, word_of(record)) {
             return false;
+        }
+        if let Some(direct) = &self.direct {
+            direct.went(tag);
         }
         // A validator raises `rts` without the latch.
         shard.stamp.rts.fetch_max(rts, Ordering::SeqCst);

@@ -53,8 +53,8 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub(crate) struct OrderedIndex {
     tree: ByClass,
-    /// For keys that are numbers, of which it is known how many there will be: records that lie where their keys say. They are
-    /// in the tree, too; but who looks for one of them need not go down.
+    /// For keys that are numbers, and records of one shape: those that lie where their keys say. They are in the tree, too; but
+    /// who looks for one of them need not go down.
     direct: Option<DirectTable>,
 }
 
@@ -126,7 +126,7 @@ impl OrderedIndex {
     ) {
         if let Some(direct) = &self.direct {
             for at in 0..found.len() {
-                soon(direct.prefetch(head(keys(at), 0)));
+                direct.prefetch(head(keys(at), 0)).into_iter().for_each(&soon);
             }
             let mut all = true;
             for (at, found) in found.iter_mut().enumerate() {
@@ -169,6 +169,7 @@ impl OrderedIndex {
             // Should `make` panic, at most a place is lost.
             let taken = taken.take();
             let record = make(stamp, taken);
+            direct.came(tag);
             if taken.is_some() {
                 direct.link(tag);
             }
@@ -196,6 +197,7 @@ impl OrderedIndex {
         let unlinked = || {
             if let Some(direct) = &self.direct {
                 direct.unlink(head(key, 0), record);
+                direct.went(head(key, 0));
             }
         };
         by_class!(self, tree => tree.remove(key, record, (wts, rts), unlinked, limbo, epochs))

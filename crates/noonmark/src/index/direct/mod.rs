@@ -1,0 +1,379 @@
+//! A direct-address table in front of an index: records that lie where their keys say.
+//!
+//! ```text
+//! segment   [ numbers | 0 | 1 | 2 | - | 4 | ...                          8 bytes a place: whose record lies there
+//!             records | record 0 | record 1 | record 2 | free | record 4 | ... ]
+//! ```
+//!
+//! Whoever reads a row through a table of pairs, or a tree, waits for memory twice, one after the other: for the line
+//! that says where the record is, and for the record. Where keys have one length of at most 8 bytes, the second wait
+//! need not follow the first: *places*, each as large as a record, lie side by side, and which of them is a key's
+//! follows from the key alone. If its record lies there, a lookup is a comparison with the number of the place; the
+//! processor need not wait for its outcome before it asks for the record.
+//!
+//! A key is read as a *number*. How many places there are depends on whether anybody knows how many rows to expect:
+//!
+//! - *Nobody does*: the places grow with the rows. They lie in *segments*: one of numbers below [`FIRST`], made with the first row,
+//!   and one for each power of two from there on, of the numbers that have so many bits; that is made when somebody comes for a
+//!   place in it and the table has three quarters as many rows as it has places. So keys that count up from zero all
+//!   have a place, in segments of at most 8/3 as many places as rows; of keys that come in any order, a quarter comes too
+//!   early. Keys beyond, scattered ones above all, have none. The key's highest bit does not count: it tells numbers with a sign from each other.
+//! - *Somebody does*: there is one segment, of as many places as rows were expected, at most twice as many. A key's place is its number's low bits, shifted round
+//!   by an amount that its high half decides: keys that count up fill the places without a gap, from wherever they begin; so do
+//!   pairs whose second part counts up, one run for each first part, and the runs begin far from each other (multiples of the golden ratio). Scattered
+//!   keys meet by chance: with as many keys as places, 63 in a hundred have theirs, with half as many 79.
+//!
+//! A key whose place is another's, or that has none, has its record elsewhere, and is found as if there were no places. (In a hash index only
+//! such a key has a pair in its shard's table; an ordered one has all keys in its leaves, for scans and for keys that are not there.)
+//!
+//! A place is *free*, or *taken* (somebody makes a record there, or one lay there and somebody may still read
+//! it), or it holds a record and its word is the key's number. The first two are words that no key of the place has.
+//! A number stands there exactly while the record is linked: both change under the latch of the key's
+//! node (its shard, or its leaf), whose stamp therefore guards absence here as well. A place is given back when the record's memory would be
+//! freed, a grace period after it was unlinked. Where a key's place is never changes, and a segment lasts as long as its table.
+//!
+//! What it does not do: shrink. Pages of a segment that nobody touches take no memory; those of rows that have gone do. If the memory cannot
+//! be had, or records differ in length, there are no places.
+
+use super::{RecordShape, prefetch};
+use crate::record::RecordPtr;
+use noonmark_core::sync::{AtomicPtr, AtomicU64, AtomicUsize, CachePadded, Ordering};
+use std::alloc::{self, Layout as Block};
+use std::ptr::{self, NonNull};
+
+/// The places of the first segment of a table that grows.
+const FIRST: usize = 16;
+/// How many zeros its largest number begins with.
+const FIRST_ZEROS: u32 = (FIRST as u64 - 1).leading_zeros();
+/// The fewest places: each has four numbers of places to choose words from that no key of its own has.
+const PLACES_MIN: usize = 4;
+/// Places of a segment at the most: its memory is asked for at once.
+const PLACES_MAX: usize = 1 << 32;
+/// What one number of a high half turns the places by: the golden ratio's part behind the point, times 2^64.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// One in so many rows of a table that grows is counted: who inserts others shares no line with anybody.
+const COUNTED: usize = 16;
+
+/// What the places of a segment are aligned to, and the most that records are.
+const ALIGN: usize = 64;
+/// What memory is asked for with, if it is aligned by hand: most allocators then have pages that are zero already, and need not touch them.
+const ASKED_ALIGN: usize = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct DirectTable {
+    /// The bits of a number that say where its place is.
+    counts: u64,
+    /// What a tag is shifted by to get the key's number.
+    shift: u32,
+    /// What a product with [`GOLDEN`] is shifted by to get as many bits as a place's index has.
+    turn: u32,
+    /// Nobody knows how many rows there will be. Otherwise the first segment is the only one, and all bits count.
+    grows: bool,
+    /// Bytes from one place to the next.
+    stride: usize,
+    /// By how many zeros a number of its own begins with.
+    segments: [Segment; 64],
+    /// How many rows there are of those of which one in [`COUNTED`] is counted, in a table that grows.
+    counted: CachePadded<AtomicUsize>,
+}
+
+/// Some places, in one block of memory: first the words, then the places, as many.
+#[derive(Debug, Default)]
+struct Segment {
+    /// Where the places begin, aligned. Null until the segment is made.
+    places: AtomicPtr<u8>,
+    /// Where the block begins, aligned for words. Set once, before `places`.
+    words: AtomicPtr<AtomicU64>,
+    /// How many places there are is a power of two, and one more than this; or there never are any, if this is zero.
+    mask: u64,
+}
+
+/// A place in a segment that is made.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    word: &'a AtomicU64,
+    record: RecordPtr,
+    /// Its number in its segment.
+    at: usize,
+}
+
+impl Segment {
+    fn of(places: usize) -> Segment {
+        Segment { mask: places as u64 - 1, ..Segment::default() }
+    }
+
+    fn places(&self) -> usize {
+        self.mask as usize + 1
+    }
+
+    fn block(&self, stride: usize) -> Option<Block> {
+        let bytes = stride.checked_add(size_of::<AtomicU64>())?.checked_mul(self.places())?;
+        Block::from_size_align(bytes.checked_add(ALIGN)?, ASKED_ALIGN).ok()
+    }
+
+    /// Makes it, unless somebody else does, or the memory is not to be had.
+    #[cold]
+    fn make(&self, stride: usize) {
+        let Some(block) = self.block(stride) else { return };
+        // SAFETY: no block is empty: there are places, and words.
+        let Some(words) = NonNull::new(unsafe { alloc::alloc_zeroed(block) }) else { return };
+        let words = words.cast::<AtomicU64>();
+        // All others are free at zero.
+        // SAFETY: there is one word at least, and nobody else knows it.
+        unsafe { words.as_ref() }.store(free(0), Ordering::Relaxed);
+        // Relaxed: nobody looks at it until it is seen where the places begin.
+        let first = self.words.compare_exchange(
+            ptr::null_mut(),
+            words.as_ptr(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        if first.is_err() {
+            // SAFETY: allocated above with this layout, and shown to nobody.
+            return unsafe { alloc::dealloc(words.as_ptr().cast(), block) };
+        }
+        // SAFETY: behind the words, with as many bytes to spare as it takes to align them.
+        let places = unsafe { words.add(self.places()).cast::<u8>() };
+        let aligned = places.as_ptr().map_addr(|address| address.next_multiple_of(ALIGN));
+        // Release: whoever finds the places finds them, and the words, zeroed.
+        self.places.store(aligned, Ordering::Release);
+    }
+
+    /// A place of it, if it is made: the one that this says of the segment's mask, which must leave no more than that.
+    #[inline(always)]
+    fn place(&self, stride: usize, at: impl FnOnce(u64) -> u64) -> Option<Place<'_>> {
+        // Acquire: it was zeroed before.
+        let places = NonNull::new(self.places.load(Ordering::Acquire))?;
+        // Relaxed: set before the places were.
+        // SAFETY: and never to null.
+        let words = unsafe { NonNull::new_unchecked(self.words.load(Ordering::Relaxed)) };
+        let at = at(self.mask) as usize;
+        debug_assert!(at < self.places());
+        // SAFETY: there are more words and places than that, for as long as the table lives; all access to words is atomic.
+        let (word, record) = unsafe { (words.add(at).as_ref(), places.add(at * stride)) };
+        Some(Place { word, record: RecordPtr::new(record.cast()), at })
+    }
+}
+
+/// The word of a free place: the number of a key whose place is another.
+fn free(at: usize) -> u64 {
+    u64::from(at == 0)
+}
+
+/// The word of a taken place: likewise.
+fn taken(at: usize) -> u64 {
+    2 + u64::from(at == 2)
+}
+
+impl DirectTable {
+    /// Places for about so many rows, or for as many as there will be if nobody knows (0); `None` if they are too many, or if the memory is not to be had.
+    pub(super) fn new(rows: usize, shape: RecordShape) -> Option<DirectTable> {
+        if rows > PLACES_MAX || shape.block.align() > ALIGN {
+            return None;
+        }
+        let grows = rows == 0;
+        let places = rows.max(PLACES_MIN).checked_next_power_of_two()?;
+        let segment = |zeros: u32| match zeros {
+            0 if !grows => Segment::of(places),
+            32..=FIRST_ZEROS if grows => Segment::of((1 << (63 - zeros)).max(FIRST)),
+            _ => Segment::default(),
+        };
+        let table = DirectTable {
+            counts: match 8 * shape.key_bytes {
+                bits @ 1.. if grows => !(1 << (bits - 1)),
+                _ => u64::MAX,
+            },
+            // The tag of a key of no bytes is zero, whatever it is shifted by.
+            shift: u64::BITS - 8 * shape.key_bytes.max(1) as u32,
+            turn: 64 - places.trailing_zeros(),
+            grows,
+            stride: shape.block.size(),
+            segments: std::array::from_fn(|zeros| segment(zeros as u32)),
+            counted: CachePadded(AtomicUsize::new(0)),
+        };
+        if !grows {
+            table.segments[0].make(table.stride);
+            table.find(0)?;
+        }
+        Some(table)
+    }
+
+    /// The number of the key with this tag.
+    #[inline(always)]
+    fn number(&self, tag: u64) -> u64 {
+        tag >> (self.shift % u64::BITS)
+    }
+
+    /// The segment of a number, in a table that grows.
+    #[inline(always)]
+    fn segment(&self, number: u64) -> &Segment {
+        let zeros = (number & self.counts | (FIRST as u64 - 1)).leading_zeros();
+        // SAFETY: fewer than 64, as some bits are taken to be set.
+        unsafe { self.segments.get_unchecked(zeros as usize) }
+    }
+
+    /// A number's place, if it has one.
+    #[inline(always)]
+    fn find(&self, number: u64) -> Option<Place<'_>> {
+        if self.grows {
+            return self.segment(number).place(self.stride, |mask| number & mask);
+        }
+        let turned = (number >> 32).wrapping_mul(GOLDEN) >> self.turn;
+        self.segments[0].place(self.stride, |mask| number.wrapping_add(turned) & mask)
+    }
+
+    /// The record of the key with this tag, if it is linked here.
+    #[inline(always)]
+    pub(super) fn get(&self, tag: u64) -> Option<RecordPtr> {
+        let number = self.number(tag);
+        let place = self.find(number)?;
+        // Acquire: what was written to the record before it was linked is seen.
+        (place.word.load(Ordering::Acquire) == number).then_some(place.record)
+    }
+
+    /// Begins to bring what [`DirectTable::get`] reads into the cache, and says where the record is, if it is here.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, tag: u64) -> Option<RecordPtr> {
+        let place = self.find(self.number(tag))?;
+        prefetch(ptr::from_ref(place.word).cast());
+        Some(place.record)
+    }
+
+    /// Takes the place of the key with this tag, if it is free: zeroed memory for its record.
+    pub(super) fn take(&self, tag: u64) -> Option<NonNull<u64>> {
+        let number = self.number(tag);
+        let place = self.find(number).or_else(|| {
+            self.grow(self.segment(number));
+            self.find(number)
+        })?;
+        // Acquire: whoever gave it back had zeroed it. Others may try to take it, under other latches.
+        let (free, taken) = (free(place.at), taken(place.at));
+        place.word.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        NonNull::new(place.record.as_ptr())
+    }
+
+    /// Makes a segment that somebody comes for, if there are so many rows.
+    #[cold]
+    fn grow(&self, segment: &Segment) {
+        // Relaxed: about as many will do, and rather more than fewer.
+        let rows = (self.counted.load(Ordering::Relaxed) + 1).saturating_mul(COUNTED);
+        let is_due = segment.places() <= FIRST || rows >= segment.places() / 4 * 3;
+        if self.grows && segment.mask != 0 && is_due {
+            segment.make(self.stride);
+        }
+    }
+
+    /// Links the record that was made in the place that was taken for this tag. Under the node's latch.
+    pub(super) fn link(&self, tag: u64) {
+        let number = self.number(tag);
+        if let Some(place) = self.find(number) {
+            // Release: the record's contents come before.
+            place.word.store(number, Ordering::Release);
+        }
+    }
+
+    /// Unlinks this record, if it is the one that is linked for this tag; whether it was. Under the node's latch.
+    pub(super) fn unlink(&self, tag: u64, record: RecordPtr) -> bool {
+        let number = self.number(tag);
+        let Some(place) = self.find(number) else { return false };
+        // Relaxed, here and below: under the latch; and as in the tables, the stamp and the grace period speak for it.
+        let found = place.record == record && place.word.load(Ordering::Relaxed) == number;
+        if found {
+            place.word.store(taken(place.at), Ordering::Relaxed);
+        }
+        found
+    }
+
+    /// A row with this key has come, to its place or elsewhere.
+    pub(super) fn came(&self, tag: u64) {
+        if self.is_counted(tag) {
+            // Relaxed: a count.
+            self.counted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A row that had come has gone.
+    pub(super) fn went(&self, tag: u64) {
+        if self.is_counted(tag) {
+            // Relaxed: a count.
+            self.counted.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Multiples of the golden ratio lie evenly, so that of numbers that count up one in [`COUNTED`] does, nearly; others by chance. Numbers that no segment is for
+    /// make none necessary.
+    fn is_counted(&self, tag: u64) -> bool {
+        let number = self.number(tag) & self.counts;
+        self.grows && number >> 32 == 0 && number.wrapping_mul(GOLDEN) < u64::MAX / COUNTED as u64
+    }
+
+    /// Whether a record lies here.
+    pub(super) fn has(&self, record: RecordPtr) -> bool {
+        self.place_of(record).is_some()
+    }
+
+    /// The place of a record, if it lies here.
+    fn place_of(&self, record: RecordPtr) -> Option<Place<'_>> {
+        let address = record.as_ptr().addr();
+        self.segments.iter().find_map(|segment| {
+            let first = segment.place(self.stride, |_| 0)?;
+            let at = address.checked_sub(first.record.as_ptr().addr())? / self.stride;
+            if at < segment.places() { segment.place(self.stride, |_| at as u64) } else { None }
+        })
+    }
+
+    /// Makes the place of a record free, if the record lies here; whether it does.
+    ///
+    /// # Safety
+    /// Nobody refers to the record any more, and nobody can find it.
+    pub(super) unsafe fn give_back(&self, record: RecordPtr) -> bool {
+        let Some(place) = self.place_of(record) else { return false };
+        // SAFETY: the place is the caller's alone, and its memory is `stride` bytes of this table's.
+        unsafe { record.as_ptr().cast::<u8>().write_bytes(0, self.stride) };
+        // Release: it is zeroed before somebody takes it.
+        place.word.store(free(place.at), Ordering::Release);
+        true
+    }
+
+    /// All places of segments that are made.
+    fn places(&self) -> impl Iterator<Item = Place<'_>> {
+        let of = |segment: &Segment| if segment.mask == 0 { 0 } else { segment.places() as u64 };
+        self.segments
+            .iter()
+            .flat_map(move |segment| (0..of(segment)).map_while(|at| segment.place(self.stride, |_| at)))
+    }
+
+    /// All records that are linked.
+    pub(super) fn records(&self) -> impl Iterator<Item = RecordPtr> {
+        let is_linked = |place: &Place<'_>| {
+            // Acquire: as in `get`.
+            let number = place.word.load(Ordering::Acquire);
+            self.find(number).is_some_and(|own| own.record == place.record)
+        };
+        self.places().filter(is_linked).map(|place| place.record)
+    }
+
+    /// The memory set aside for numbers; what records take is theirs.
+    pub(super) fn bytes(&self) -> usize {
+        let made = self.segments.iter().filter(|segment| segment.place(self.stride, |_| 0).is_some());
+        made.map(|segment| segment.places() * size_of::<AtomicU64>()).sum()
+    }
+}
+
+impl Drop for DirectTable {
+    fn drop(&mut self) {
+        for segment in &self.segments {
+            let words = segment.words.load(Ordering::Relaxed);
+            // The sums were done when it was made.
+            if let (false, Some(block)) = (words.is_null(), segment.block(self.stride)) {
+                // SAFETY: allocated in `make` with this layout; nobody is left. Records hold nothing of their own that the
+                // table's owner has not freed.
+                unsafe { alloc::dealloc(words.cast(), block) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
