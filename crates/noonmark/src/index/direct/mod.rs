@@ -313,10 +313,15 @@ impl DirectTable {
         self.place_of(record).is_some()
     }
 
+    /// The segments that there are, or may be some day.
+    fn segments(&self) -> &[Segment] {
+        if self.grows { &self.segments[32..=FIRST_ZEROS as usize] } else { &self.segments[..1] }
+    }
+
     /// The place of a record, if it lies here.
     fn place_of(&self, record: RecordPtr) -> Option<Place<'_>> {
         let address = record.as_ptr().addr();
-        self.segments.iter().find_map(|segment| {
+        self.segments().iter().find_map(|segment| {
             let first = segment.place(self.stride, |_| 0)?;
             let at = address.checked_sub(first.record.as_ptr().addr())? / self.stride;
             if at < segment.places() { segment.place(self.stride, |_| at as u64) } else { None }
@@ -356,14 +361,14 @@ impl DirectTable {
 
     /// The memory set aside for numbers; what records take is theirs.
     pub(super) fn bytes(&self) -> usize {
-        let made = self.segments.iter().filter(|segment| segment.place(self.stride, |_| 0).is_some());
+        let made = self.segments().iter().filter(|segment| segment.place(self.stride, |_| 0).is_some());
         made.map(|segment| segment.places() * size_of::<AtomicU64>()).sum()
     }
 }
 
 impl Drop for DirectTable {
     fn drop(&mut self) {
-        for segment in &self.segments {
+        for segment in self.segments() {
             let words = segment.words.load(Ordering::Relaxed);
             // The sums were done when it was made.
             if let (false, Some(block)) = (words.is_null(), segment.block(self.stride)) {
