@@ -199,6 +199,12 @@ impl DirectTable {
         Some(table)
     }
 
+    /// Whether the key with this tag has a place, or may have one some day. One that counts up from far beyond has none in a table that grows.
+    #[inline(always)]
+    pub(super) fn reaches(&self, tag: u64) -> bool {
+        !self.grows || self.number(tag) & self.counts < PLACES_MAX as u64
+    }
+
     /// The number of the key with this tag.
     #[inline(always)]
     fn number(&self, tag: u64) -> u64 {
@@ -243,6 +249,9 @@ impl DirectTable {
     /// Takes the place of the key with this tag, if it is free: zeroed memory for its record.
     pub(super) fn take(&self, tag: u64) -> Option<NonNull<u64>> {
         let number = self.number(tag);
+        if !self.reaches(tag) {
+            return None;
+        }
         let place = self.find(number).or_else(|| {
             self.grow(self.segment(number));
             self.find(number)
@@ -305,7 +314,7 @@ impl DirectTable {
     /// make none necessary.
     fn is_counted(&self, tag: u64) -> bool {
         let number = self.number(tag) & self.counts;
-        self.grows && number >> 32 == 0 && number.wrapping_mul(GOLDEN) < u64::MAX / COUNTED as u64
+        self.grows && self.reaches(tag) && number.wrapping_mul(GOLDEN) < u64::MAX / COUNTED as u64
     }
 
     /// Whether a record lies here.

@@ -151,10 +151,10 @@ impl OrderedIndex {
         mut prepare: impl FnMut(),
         make: impl FnOnce(&NodeStamp, Option<NonNull<u64>>) -> RecordPtr,
     ) -> Inserted {
-        let Some(direct) = &self.direct else {
+        let tag = head(key, 0);
+        let Some(direct) = self.direct.as_ref().filter(|direct| direct.reaches(tag)) else {
             return by_class!(self, tree => tree.get_or_insert(key, finger, prepare, |stamp| make(stamp, None)));
         };
-        let tag = head(key, 0);
         if let Some(record) = direct.get(tag) {
             return Inserted::Existing(record);
         }
@@ -195,9 +195,10 @@ impl OrderedIndex {
         epochs: &Epochs,
     ) -> bool {
         let unlinked = || {
-            if let Some(direct) = &self.direct {
-                direct.unlink(head(key, 0), record);
-                direct.went(head(key, 0));
+            let tag = head(key, 0);
+            if let Some(direct) = self.direct.as_ref().filter(|direct| direct.reaches(tag)) {
+                direct.unlink(tag, record);
+                direct.went(tag);
             }
         };
         by_class!(self, tree => tree.remove(key, record, (wts, rts), unlinked, limbo, epochs))
