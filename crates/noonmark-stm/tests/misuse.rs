@@ -359,6 +359,54 @@ fn a_transaction_inside_the_only_one<W: World>() {
     assert_eq!(var.load(), 1);
 }
 
+thread_local! {
+    /// How many hashes there will be before one that panics; 0: none will.
+    static HASHES_LEFT: Cell<u32> = const { Cell::new(0) };
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Unhashable(u64);
+
+impl std::hash::Hash for Unhashable {
+    fn hash<S: std::hash::Hasher>(&self, state: &mut S) {
+        let left = HASHES_LEFT.get();
+        HASHES_LEFT.set(left.saturating_sub(1));
+        if left == 1 {
+            std::panic::resume_unwind(Box::new("no hash"));
+        }
+        self.0.hash(state);
+    }
+}
+
+/// A closure may catch a panic of a key's `Hash`, and commit what there is by then: what had been in the map before is in it still.
+fn hashing_may_panic<W: World>() {
+    for hashes in 1..60 {
+        let map = THashMap::<Unhashable, u64, W>::new_in();
+        let buckets = || W::view(|tx| map.buckets(tx));
+        // Until there are more buckets: the new ones are set up by those who come next.
+        let (few, mut committed) = (buckets(), 0);
+        while buckets() == few {
+            W::atomically(|tx| map.insert(tx, Unhashable(committed), committed));
+            committed += 1;
+        }
+        HASHES_LEFT.set(hashes);
+        for key in committed..committed + 30 {
+            W::atomically(|tx| {
+                catch_unwind(AssertUnwindSafe(|| map.insert(tx, Unhashable(key), key).map(drop)))
+                    .unwrap_or(Ok(()))
+            });
+        }
+        HASHES_LEFT.set(0);
+        for key in 0..committed {
+            assert_eq!(
+                W::view(|tx| map.get(tx, &Unhashable(key))),
+                Some(key),
+                "a panic after {hashes} hashes"
+            );
+        }
+    }
+}
+
 for_each_control! {
     [dctl, dcotl_sf, tl2_gv4, tinystm, two_pl_sf] in table [dcotl]:
     updates_in_a_ravl_map,
@@ -375,4 +423,5 @@ for_each_control! {
     a_session_that_interrupts_another,
     an_interruption_of_another,
     a_transaction_inside_the_only_one,
+    hashing_may_panic,
 }

@@ -407,19 +407,24 @@ impl<K: Key + Hash, V: Value, W: World, H: BuildHasher> Buckets<K, V, W, H> {
             Some(first) => first,
             None => self.set_up(tx, parent)?,
         };
-        // Entries whose hashes have these low bits are in the parent's chain, and are to be in this one.
+        // Entries whose hashes have these low bits are in the parent's chain, and are to be in this one. All are hashed before any is
+        // moved: that is code of the user's, and if it panics, and the closure goes on all the same, none may have been left out.
         let mask = (1 << (number.ilog2() + 1)) - 1;
-        let (mut moved, mut last_kept): (Link<'tx, K, V, W>, Link<'tx, K, V, W>) = (None, None);
+        let mut chain = Vec::new();
         while let Some(node) = at {
-            let next = node.follow(tx, |node| &node.next)?;
-            if self.hash(&node.content().key) & mask == number {
+            chain.push((node, self.hash(&node.content().key) & mask == number));
+            at = node.follow(tx, |node| &node.next)?;
+        }
+        let (mut moved, mut last_kept): (Link<'tx, K, V, W>, Link<'tx, K, V, W>) = (None, None);
+        for (at, &(node, is_moved)) in chain.iter().enumerate() {
+            if is_moved {
+                let next = chain.get(at + 1).map(|&(next, _)| next);
                 self.lead(tx, parent, last_kept, next)?;
                 node.link(tx, |node| &node.next, moved)?;
                 moved = Some(node);
             } else {
                 last_kept = Some(node);
             }
-            at = next;
         }
         self.bucket(number).set(tx, moved)?;
         Ok(moved)
