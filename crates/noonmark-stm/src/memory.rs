@@ -27,7 +27,8 @@ pub struct Settings {
     /// 128 unless told otherwise.
     pub slots: usize,
     /// After how many failed attempts a transaction becomes irrevocable, under controls that know this: `K` in §5
-    /// and §7.2. 10 unless told otherwise, as in the paper.
+    /// and §7.2. 10 unless told otherwise, as in the paper. One that [waits for a change](crate::Tx::retry) counts anew from there on: it
+    /// did come to its end, and did not like what it saw.
     pub attempts_max: u32,
     /// How the memory is broken, for tests of tests.
     #[doc(hidden)]
@@ -101,6 +102,9 @@ struct Desks<C: Control, H: Host>(Box<[CachePadded<Desk<C, H>>]>);
 // SAFETY: a desk is used by whoever holds its slot, and nobody else: `Office::desk` is the only way to one, but for its
 // counts, which are atomics.
 unsafe impl<C: Control, H: Host> Sync for Desks<C, H> {}
+
+/// How often one collects until all is old enough, if nobody is at work: one grace period is two epochs, and each time one passes.
+const COLLECTIONS: usize = 3;
 
 /// How often somebody looks for a free slot before he sleeps in between.
 const CLAIM_TURNS: u32 = 1_000;
@@ -185,11 +189,16 @@ impl<C: Control, H: Host> Office<C, H> {
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse_inside_another(&self, desk: Option<SlotId>, epochs: &Epochs) {
-        let hint = self.host().caller_hint();
-        let mut others = (0..self.count()).filter(|other| desk.is_none_or(|desk| desk.index() != *other));
-        if others.any(|other| self.is_at_work(hint, other, epochs)) {
+        if self.is_inside_another(desk, epochs) {
             begun_inside_another();
         }
+    }
+
+    /// Whether the caller is in the midst of an attempt, at another desk than this.
+    fn is_inside_another(&self, desk: Option<SlotId>, epochs: &Epochs) -> bool {
+        let hint = self.host().caller_hint();
+        let mut others = (0..self.count()).filter(|other| desk.is_none_or(|desk| desk.index() != *other));
+        others.any(|other| self.is_at_work(hint, other, epochs))
     }
 
     /// How many transactions have committed at the desks at which the caller was the last to begin one, but for this desk. As long as
@@ -227,6 +236,16 @@ impl<C: Control, H: Host> Office<C, H> {
         // or of somebody later. (What he himself has done he sees: if it is his name, then it is not an old pin of his.)
         fence(Ordering::Acquire);
         is_pinned && self.desks.0[desk].is_worked_by(hint)
+    }
+
+    /// This slot, if it is free.
+    fn claim_this(&self, slot: usize) -> Option<SlotId> {
+        let claimed = self.slots.claim(slot)?;
+        if claimed.index() != slot {
+            self.leave(claimed);
+            return None;
+        }
+        Some(claimed)
     }
 
     /// Gives a slot back.
@@ -296,6 +315,17 @@ impl<W: World> Memory<W> {
         }
     }
 
+    /// Frees what transactions have freed, wherever nobody is at work, as far as it is old enough: all of it, if nobody is at work anywhere.
+    ///
+    /// # Panics
+    /// In the midst of a transaction of the same world.
+    pub(crate) fn collect(&'static self) {
+        self.office.refuse_inside_another(None, &self.epochs);
+        for slot in (0..self.slots()).filter_map(|slot| self.office.claim_this(slot)) {
+            self.seat_at(slot).collect();
+        }
+    }
+
     /// Who runs the transactions.
     #[inline(always)]
     pub(crate) fn host(&self) -> &W::Host {
@@ -311,6 +341,12 @@ impl<W: World> Memory<W> {
     #[cold]
     pub(crate) fn refuse_inside_another(&self, slot: SlotId) {
         self.office.refuse_inside_another(Some(slot), &self.epochs);
+    }
+
+    /// As [`Office::is_inside_another`], for the desk of this slot.
+    #[cold]
+    pub(crate) fn is_inside_another(&self, slot: SlotId) -> bool {
+        self.office.is_inside_another(Some(slot), &self.epochs)
     }
 
     /// As [`Office::commits_elsewhere`].
@@ -333,7 +369,12 @@ impl<W: World> Memory<W> {
     /// [`Office::refuse_inside_another`].)
     #[inline]
     pub(crate) fn seat(&'static self) -> Seat<W> {
-        let slot = self.office.claim(&self.epochs);
+        self.seat_at(self.office.claim(&self.epochs))
+    }
+
+    /// The desk of a slot that has just been claimed.
+    #[inline(always)]
+    fn seat_at(&'static self, slot: SlotId) -> Seat<W> {
         let is_patient = !W::Control::FALLS_BACK || self.attempts_max > 0;
         Seat { memory: self, desk: self.office.desk(slot), peg: self.epochs.peg(slot), is_patient }
     }
@@ -409,6 +450,16 @@ impl<W: World> Seat<W> {
         let due = self.desk.take_due();
         self.memory.office.leave(self.desk.slot);
         drop(due);
+    }
+
+    /// What has been freed here is due, as far as it is old enough: if nobody is at work, that is all.
+    #[cold]
+    pub(crate) fn collect(&self) {
+        for _ in 0..COLLECTIONS {
+            if self.desk.garbage() > 0 {
+                self.desk.collect(&self.memory.epochs);
+            }
+        }
     }
 
     /// Frees what is due, and stays.

@@ -12,7 +12,8 @@
 //!
 //! What nobody refers to any more is freed when the whole transaction is over, and has given back the ticket and the slot, unless
 //! that is a session's: to free it runs code of the users' (their `Drop`), which may run transactions, and would wait for what this
-//! one holds. (Or between two attempts, if it has become too much: [`DUE_MAX`].)
+//! one holds. (Or between two attempts, if it has become too much: [`DUE_MAX`].) What the closure of a failed attempt answered is dropped
+//! between two attempts, too: the ticket is given back by then, the slot is not.
 //!
 //! If anything prevents the commit, what was written is undone between 2 and 4, and a conflict leads back to 1. So does
 //! a panic in the closure lead to an undoing, and goes on.
@@ -397,7 +398,7 @@ fn try_first<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     body: &mut B,
 ) -> Result<Result<T, E>, Option<Failed>> {
     // (Whoever gives up at once is irrevocable from the start.)
-    if seat.is_ready() { try_once(seat, body, false).map_err(Some) } else { Err(None) }
+    if seat.is_ready() { try_once(seat, body, false, drop).map_err(Some) } else { Err(None) }
 }
 
 /// Whether who has failed as often looks whether it is himself who is in his way: whether he is in the midst of another attempt, or
@@ -430,22 +431,33 @@ struct Record {
     must_speculate: bool,
 }
 
-/// One attempt, from its beginning to its end.
+/// One attempt, from its beginning to its end. What the closure answered is of no use if it failed: that has a `Drop` of the users', too.
 #[inline(always)]
 fn try_once<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     seat: &mut Seat<W>,
     body: &mut B,
     is_irrevocable: bool,
+    of_no_use: impl FnOnce(Result<T, E>),
 ) -> Result<Result<T, E>, Failed> {
     let attempt = Attempt::begin(seat, is_irrevocable);
     let answer = body.call(attempt.desk());
     match (attempt.desk().cause(), answer) {
-        (None, Ok(value)) => attempt.conclude(B::IS_VIEW && !is_irrevocable).map(|()| Ok(value)),
+        (None, Ok(value)) => match attempt.conclude(B::IS_VIEW && !is_irrevocable) {
+            Ok(()) => Ok(Ok(value)),
+            Err(failed) => {
+                of_no_use(Ok(value));
+                Err(failed)
+            }
+        },
         (None, Err(error)) => {
             attempt.cancel();
             Ok(Err(error))
         }
-        (Some(cause), _) => Err(attempt.fail(cause)),
+        (Some(cause), answer) => {
+            let failed = attempt.fail(cause);
+            of_no_use(answer);
+            Err(failed)
+        }
     }
 }
 
@@ -508,8 +520,10 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
             memory.ticket.take(memory.host(), &memory.room, desk.slot)
         });
         wait_to_begin::<W>(seat.desk());
-        let ended = try_once(seat, body, is_irrevocable);
+        let mut of_no_use = None;
+        let ended = try_once(seat, body, is_irrevocable, |answer| of_no_use = Some(answer));
         drop(ticket);
+        drop(of_no_use);
         match ended {
             Ok(answer) => {
                 if answer.is_ok() && failures > 0 {
@@ -601,7 +615,8 @@ impl<W: World> Session<W> {
         irrevocably(Sitting(&mut self.0).0, body)
     }
 
-    /// Frees what is old enough of what transactions of this session have freed.
+    /// Frees what is old enough of what transactions of this session have freed: all of it, if it is called some three times while nobody
+    /// is in the midst of a transaction. A session that ends does so by itself.
     pub fn collect(&mut self) {
         let sitting = Sitting(&mut self.0);
         sitting.0.desk().collect(&sitting.0.memory.epochs);
@@ -610,6 +625,15 @@ impl<W: World> Session<W> {
     /// How much of what transactions of this session have freed is still kept, because somebody may be looking at it.
     pub fn garbage(&mut self) -> usize {
         self.0.desk().garbage()
+    }
+}
+
+impl<W: World> Drop for Session<W> {
+    fn drop(&mut self) {
+        // (In the midst of another transaction nothing is freed: `Drop`s of the users' may run transactions, and would be inside.)
+        if !self.0.memory.is_inside_another(self.0.desk().slot) {
+            self.0.collect();
+        }
     }
 }
 

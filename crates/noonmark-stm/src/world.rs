@@ -65,6 +65,29 @@ pub unsafe trait World: Sized + Send + Sync + 'static {
         run::irrevocably(&mut Self::memory().seat(), body)
     }
 
+    /// Frees what transactions of this world have freed, as far as nobody can be looking at it any more: all of it, if no transaction
+    /// is under way and no session open.
+    ///
+    /// It is not needed for memory to stay bounded, but each slot keeps some dozens of values, of whatever size, that its last transactions have replaced
+    /// or removed, until transactions there free more; and their `Drop` is not run before. (A [`Session`] frees what it can when it ends.)
+    ///
+    /// ```
+    /// use noonmark_stm::{Global, TCell, World, atomically};
+    /// use std::sync::Arc;
+    ///
+    /// let (old, new) = (Arc::new(1), Arc::new(2));
+    /// let cell = TCell::new(old.clone());
+    /// atomically(|tx| cell.set(tx, new.clone()));
+    /// Global::<noonmark_stm::DcotlSf>::collect();
+    /// assert_eq!(Arc::strong_count(&old), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// In the midst of a transaction of the same world.
+    fn collect() {
+        Self::memory().collect();
+    }
+
     /// A desk of one's own, for many transactions.
     fn session() -> Session<Self> {
         Session::new(Self::memory().seat())

@@ -459,6 +459,67 @@ fn dropping_may_run_transactions_where_there_is_one_slot() {
     });
 }
 
+/// What was replaced is dropped when somebody asks for it, or when the session ends that replaced it: not only when more follows.
+#[test]
+fn what_was_replaced_goes_when_a_session_ends_or_somebody_asks() {
+    noonmark_stm::world! {
+        struct Asked: DcotlSf, Threads, Own = Memory::new(Settings::default(), Threads::default());
+        struct AskedPlSf: TwoPlSf, Threads, Own = Memory::new(Settings::default(), Threads::default());
+    }
+    fn replaced<W: World>() {
+        let alive = Arc::new(AtomicI64::new(0));
+        let cell = TCell::<Counted, W>::new_in(Counted::new(&alive, 0));
+        for round in 1..=20 {
+            W::atomically(|tx| cell.set(tx, Counted::new(&alive, round)));
+        }
+        assert!(alive.load(Ordering::Relaxed) > 1, "some are retired together");
+        W::collect();
+        assert_eq!(alive.load(Ordering::Relaxed), 1);
+        let mut session = W::session();
+        for round in 1..=20 {
+            session.atomically(|tx| cell.set(tx, Counted::new(&alive, round)));
+        }
+        drop(session);
+        assert_eq!(alive.load(Ordering::Relaxed), 1);
+        let inside = catch_unwind(AssertUnwindSafe(|| {
+            W::atomically(|_| {
+                W::collect();
+                Ok(())
+            });
+        }));
+        assert!(inside.is_err(), "not in the midst of a transaction");
+    }
+    replaced::<Asked>();
+    replaced::<AskedPlSf>();
+}
+
+/// What the closure of an irrevocable attempt answered that comes to nothing is dropped when the ticket has been given back: its `Drop` may
+/// want it.
+#[test]
+fn an_answer_of_no_use_is_dropped_without_the_ticket() {
+    noonmark_stm::world! {
+        struct AtOnce: DcotlSf, Threads, Own = Memory::new(Settings::default().attempts_max(0), Threads::default());
+    }
+    struct Opens<'a>(&'a TVar<u64, AtOnce>);
+    impl Drop for Opens<'_> {
+        fn drop(&mut self) {
+            AtOnce::irrevocably(|tx| self.0.set(tx, 1));
+        }
+    }
+    struct NotYet<'a>(#[expect(dead_code, reason = "for its drop")] Option<Opens<'a>>);
+    impl From<Interrupted> for NotYet<'_> {
+        fn from(_: Interrupted) -> Self {
+            NotYet(None)
+        }
+    }
+    let gate = TVar::<u64, AtOnce>::new_in(0);
+    let seen: Result<u64, NotYet<'_>> = AtOnce::try_atomically(|tx| match gate.get(tx)? {
+        0 => tx.retry().map_err(|_| NotYet(Some(Opens(&gate)))),
+        open => Ok(open),
+    });
+    assert!(matches!(seen, Ok(1)));
+}
+
 /// Some panic when they are dropped.
 struct Panicking {
     _counted: Counted,
