@@ -1,4 +1,4 @@
-//! What transactions cost under each control, side by side.
+//! What transactions cost under each control, side by side, and under the default one with its locks in a table.
 //!
 //! ```text
 //! beside_rivals <ravl | fixed | variables> <updates in percent> <keys> <threads> [milliseconds each turn]
@@ -13,8 +13,8 @@
 //! the default control, which had its turn just before or after. Where the machine is not quiet, that alone is a comparison.
 
 use noonmark_stm::{
-    Dcotl, DcotlSf, Dctl, DctlSf, Global, Host, Look, Session, Structure, THashMap, TMap, TRavlMap, TVar,
-    Threads, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World,
+    Dcotl, DcotlSf, Dctl, DctlSf, Global, Host, InTable, Look, Memory, Session, Settings, Structure,
+    THashMap, TMap, TRavlMap, TVar, Threads, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World,
 };
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,6 +45,11 @@ impl Numbers {
     fn below(&mut self, end: u64) -> u64 {
         ((self.next() >> 32) * end) >> 32
     }
+}
+
+noonmark_stm::world! {
+    /// The default control, with the locks in a table.
+    struct Tabled: DcotlSf, Threads, InTable = Memory::new(Settings::default(), Threads::default());
 }
 
 #[derive(Clone, Copy)]
@@ -206,6 +211,7 @@ fn run(arguments: &[String]) -> Option<String> {
     };
     let subjects = [
         ("DCOTL-SF", subject::<Global<DcotlSf>>(structure, plan)?),
+        ("in a table", subject::<Tabled>(structure, plan)?),
         ("DCTL-SF", subject::<Global<DctlSf>>(structure, plan)?),
         ("DCOTL", subject::<Global<Dcotl>>(structure, plan)?),
         ("DCTL", subject::<Global<Dctl>>(structure, plan)?),
@@ -220,7 +226,7 @@ fn run(arguments: &[String]) -> Option<String> {
     let said = subjects.iter().enumerate().map(|(nth, (name, _))| {
         let thousands = median(turns.iter().map(|turn| turn[nth]).collect());
         let times = median(turns.iter().map(|turn| turn[nth] / turn[0]).collect());
-        format!("  {name:<9} {thousands:>9.0}  {times:.2}\n")
+        format!("  {name:<10} {thousands:>9.0}  {times:.2}\n")
     });
     Some(said.collect())
 }

@@ -28,7 +28,9 @@
 //!
 //! Parts lie in cache lines of their own.
 //!
-//! What it does not do: it has a part for each slot of the world, used or not: 128 bytes for each, for a small value.
+//! What it does not do: it has a part for each slot of the world, used or not: 128 bytes for each, for a small value. And it is a value of
+//! its own: fields of nodes, or variables that now one thread writes and now another, cannot be declared to be owned, as they can in the paper, where it is
+//! the programmer's word that is taken for it.
 
 use crate::plain::Plain;
 use crate::transaction::{Interrupted, Reads, Writes};

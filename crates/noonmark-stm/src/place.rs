@@ -7,7 +7,7 @@
 //! their values, and each access goes to a second cache line; objects that share a lock conflict though they have
 //! nothing to do with each other.
 //!
-//! A [`World`](crate::World) chooses. Which is better is measured: see `docs/decisions/`.
+//! A [`World`](crate::World) chooses. Which is better is measured: `docs/decisions/0020-transactional-memory.md` has the figures.
 
 use crate::control::Control;
 use crate::desk::Common;

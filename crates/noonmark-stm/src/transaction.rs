@@ -203,7 +203,8 @@ impl<'tx, W: World> Tx<'tx, '_, W> {
     /// Always: hand it on.
     ///
     /// # Panics
-    /// The transaction does, when it has read nothing: it would sleep for ever.
+    /// The transaction does, when it has read nothing, or only parts of its own ([`TOwned::get`](crate::TOwned::get)), which nobody else changes: it
+    /// would sleep for ever.
     pub fn retry<T>(self) -> Result<T, Interrupted> {
         self.desk.interrupt(Cause::Retry);
         Err(Interrupted(()))
@@ -212,7 +213,8 @@ impl<'tx, W: World> Tx<'tx, '_, W> {
     /// Runs the first branch; if that calls [`Tx::retry`], undoes what it has written and runs the second. If both do, the
     /// transaction sleeps until something that either has read changes.
     ///
-    /// A conflict in a branch is none of the other's business: the whole transaction runs again.
+    /// A conflict in a branch is none of the other's business: the whole transaction runs again. A panic in a branch undoes nothing by itself:
+    /// if the closure catches it and goes on, what the branch has written before counts.
     ///
     /// ```
     /// use noonmark_stm::{TVar, atomically};

@@ -88,7 +88,10 @@ pub unsafe trait World: Sized + Send + Sync + 'static {
         Self::memory().collect();
     }
 
-    /// A desk of one's own, for many transactions.
+    /// A desk of one's own, for many transactions. It holds one of the world's slots until it ends.
+    ///
+    /// Transactions that do not go by a session, also those that the holder of this one runs himself, each need another slot, and wait for
+    /// one: for ever, if all slots are held by sessions whose holders wait likewise.
     fn session() -> Session<Self> {
         Session::new(Self::memory().seat())
     }
@@ -178,7 +181,8 @@ global!(Dctl, Dcotl, DctlSf, DcotlSf, Tl2Gv4, Tl2Gv5, TinyStm, TwoPlSf);
 /// [`irrevocably`]). Another transaction of the same world (also [`TVar::load`](crate::TVar::load), and whatever is run when the
 /// closure drops a value): it would not be part of this one, could not see what this one has written, if it wanted what this
 /// one has locked would wait for ever, and if it wrote what this one has read would have it run again for ever; so it panics, at
-/// once as a rule, at the latest before either happens. Long work, while others wait for what was written. That variables live as
+/// once as a rule, at the latest before either happens. To answer something whose `Drop` runs transactions: should the attempt come to nothing, it is dropped
+/// while the slot is still held, and waits for ever if all others wait likewise. Long work, while others wait for what was written. That variables live as
 /// long as the transaction, that handles do not leave it, and that it stays on its thread, is seen to by the types.
 ///
 /// What the transaction frees may well run transactions when it is dropped: that is done when it is over. If a `Drop` panics then,

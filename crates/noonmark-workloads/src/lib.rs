@@ -30,7 +30,7 @@ pub mod random;
 pub mod recorded;
 pub mod recording;
 pub mod report;
-#[cfg(feature = "by-name")]
+#[cfg(all(feature = "by-name", not(test)))]
 pub mod spec;
 pub mod stamp;
 pub mod stm;

@@ -9,8 +9,8 @@ mod check_support;
 
 use check_support::{Numbers, OPAQUE, PLAIN, Txn, history};
 use noonmark_stm::{
-    Bug, Dcotl, DcotlSf, Dctl, DctlSf, Host, InTable, Interrupted, Memory, Opaque, Own, Settings, TFixed,
-    TVar, Threads, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World, Writes, world,
+    Bug, Dcotl, DcotlSf, Dctl, DctlSf, Host, InTable, Interrupted, Memory, Opaque, Own, Plain, Settings,
+    TFixed, TVar, Threads, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World, Writes, world,
 };
 use noonmark_workloads::check::{Options, Report, Verdict, check};
 use noonmark_workloads::history::{Key, MicroOp, Model, Outcome, Value};
@@ -24,6 +24,8 @@ const HOT: u64 = 4;
 /// As many elements as fit into a list. It begins with their number.
 const LENGTH: usize = 15;
 type List = [i64; LENGTH + 1];
+/// How many values lie in a fixed table.
+const PLACES: usize = 12;
 
 /// The attempts of one thread.
 struct Attempts<'a> {
@@ -217,6 +219,13 @@ impl<W: World> Board<W> {
     }
 }
 
+/// What registers begin with, each its key, is somebody's, too.
+fn first_writes(keys: usize) -> Txn {
+    let write = |key: i64| MicroOp::Write { key: Key(key), value: Some(Value(key)) };
+    let ops = (0..keys as i64).map(write).collect();
+    Txn { process: THREADS, start_ns: 1, finish_ns: 2, outcome: Outcome::Ok, ops }
+}
+
 /// Plays on some threads, and asks the checker.
 fn judged<W: World>(model: Model, overwrites: bool, seed: u64) -> Report {
     let board = Board::<W> {
@@ -228,10 +237,7 @@ fn judged<W: World>(model: Model, overwrites: bool, seed: u64) -> Report {
     let time = AtomicU64::new(10);
     let mut txns = Vec::new();
     if model == Model::Registers {
-        // What the registers begin with is somebody's, too.
-        let write = |key: i64| MicroOp::Write { key: Key(key), value: Some(Value(key)) };
-        let ops = (0..KEYS as i64).map(write).collect();
-        txns.push(Txn { process: THREADS, start_ns: 1, finish_ns: 2, outcome: Outcome::Ok, ops });
+        txns.push(first_writes(KEYS));
     }
     std::thread::scope(|scope| {
         let playing: Vec<_> = (0..THREADS)
@@ -319,47 +325,75 @@ broken! {
     two_pl_sf_that_reads_what_is_locked: TwoPlSf, SkipPostValidation, Registers;
 }
 
-/// TicToc, where the structure is fixed: what commits is serializable. (It is not strict, and what its attempts read shows
-/// only when it has been confirmed.)
+/// TicToc, where the structure is fixed, plays on what these values are, and asks the checker.
+fn judged_tictoc<T: Plain + Send + Sync>(
+    begins: impl Fn(i64) -> T,
+    began: Option<Txn>,
+    seed: u64,
+    read: impl Fn(Key, &T) -> MicroOp + Sync,
+    change: impl Fn(Key, &mut T, i64) -> Option<MicroOp> + Sync,
+) -> Report {
+    let table: TFixed<T, TicToc> = TFixed::new((0..PLACES as i64).map(begins));
+    let (time, next_value) = (AtomicU64::new(10), AtomicI64::new(PLACES as i64));
+    let mut txns = Vec::from_iter(began);
+    let play = |process: u64| {
+        let mut numbers = Numbers(seed * 1_000 + process);
+        let mut attempts = Attempts { process, time: &time, done: Vec::new(), under_way: None };
+        for _ in 0..TRANSACTIONS / 4 {
+            let at = numbers.below(PLACES as u64) as usize;
+            let places = [at, (at + 1) % PLACES, (at + 5) % PLACES];
+            let keys = places.map(|place| Key(place as i64));
+            let writes = !numbers.one_in(3);
+            let begun = table.update(places, |mut values| {
+                attempts.begin();
+                for (key, value) in keys.iter().zip(&values) {
+                    attempts.did(read(*key, value));
+                }
+                Threads::default().spin(63);
+                let value = next_value.fetch_add(1, Ordering::Relaxed);
+                if writes && let Some(op) = change(keys[0], &mut values[0], value) {
+                    attempts.did(op);
+                }
+                values
+            });
+            assert!(begun.is_ok());
+            attempts.end(Outcome::Ok);
+        }
+        attempts.done
+    };
+    std::thread::scope(|scope| {
+        let play = &play;
+        let playing: Vec<_> = (0..THREADS).map(|process| scope.spawn(move || play(process))).collect();
+        playing.into_iter().for_each(|player| txns.extend(player.join().expect("played to its end")));
+    });
+    check(&history(&txns), &Options { ..PLAIN })
+}
+
+/// What commits is serializable. (It is not strict, and what its attempts read shows only when it has been confirmed.)
 #[test]
 fn tictoc_is_serializable() {
-    const PLACES: usize = 12;
     for seed in 1..=3 {
-        let table: TFixed<List, TicToc> = TFixed::new([[0; LENGTH + 1]; PLACES]);
-        let (time, next_value) = (AtomicU64::new(1), AtomicI64::new(1));
-        let mut txns = Vec::new();
-        let play = |process: u64| {
-            let mut numbers = Numbers(seed * 1_000 + process);
-            let mut attempts = Attempts { process, time: &time, done: Vec::new(), under_way: None };
-            for _ in 0..TRANSACTIONS / 4 {
-                let at = numbers.below(PLACES as u64) as usize;
-                let places = [at, (at + 1) % PLACES, (at + 5) % PLACES];
-                let keys = places.map(|place| Key(place as i64));
-                let writes = !numbers.one_in(3);
-                let begun = table.update(places, |mut lists| {
-                    attempts.begin();
-                    for (key, list) in keys.iter().zip(&lists) {
-                        attempts.did(MicroOp::ReadList { key: *key, list: Some(elements(list)) });
-                    }
-                    Threads::default().spin(63);
-                    let value = next_value.fetch_add(1, Ordering::Relaxed);
-                    if writes && let Some(list) = longer(lists[0], value) {
-                        lists[0] = list;
-                        attempts.did(MicroOp::Append { key: keys[0], value: Value(value) });
-                    }
-                    lists
-                });
-                assert!(begun.is_ok());
-                attempts.end(Outcome::Ok);
-            }
-            attempts.done
-        };
-        std::thread::scope(|scope| {
-            let play = &play;
-            let playing: Vec<_> = (0..THREADS).map(|process| scope.spawn(move || play(process))).collect();
-            playing.into_iter().for_each(|player| txns.extend(player.join().expect("played to its end")));
-        });
-        let report = check(&history(&txns), &Options { ..PLAIN });
+        let report = judged_tictoc(
+            |_| [0; LENGTH + 1],
+            None,
+            seed,
+            |key, list| MicroOp::ReadList { key, list: Some(elements(list)) },
+            |key, list, value| {
+                *list = longer(*list, value)?;
+                Some(MicroOp::Append { key, value: Value(value) })
+            },
+        );
+        assert_eq!(report.verdict, Verdict::Proved, "{report}");
+        let report = judged_tictoc(
+            |key| key,
+            Some(first_writes(PLACES)),
+            seed,
+            |key, register| MicroOp::ReadRegister { key, value: Some(Value(*register)) },
+            |key, register, value| {
+                *register = value;
+                Some(MicroOp::Write { key, value: Some(Value(value)) })
+            },
+        );
         assert_eq!(report.verdict, Verdict::Proved, "{report}");
     }
 }

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `names.rs` | presets, structures and contenders, by the names of the paper and of a command line |
 //! | `spec.rs` | a run: its settings, what is refused, and its report |
-//! | `run.rs` | runs on threads: which memory, and what is run in it |
+//! | `run.rs` | runs on threads: which memory, and what is run in it. That takes minutes to compile; so `tests/stm_presets.rs` has its tests, and unit tests are without it |
 //! | `stage.rs` | what a workload is, apart from who runs it; and what runs workers on threads and measures them |
 //! | `churn.rs` | insertions, removals and lookups in a map (Figures 7 to 13) |
 //! | `records.rs` | disjoint writes of single words (Figure 6) |
@@ -40,6 +40,7 @@ mod names;
 #[cfg(feature = "stm-workloads")]
 pub mod overwriting;
 #[cfg(feature = "stm")]
+#[cfg_attr(test, expect(dead_code, reason = "what runs it is compiled without unit tests"))]
 mod plain;
 #[cfg(feature = "stm")]
 mod plain_hash;
@@ -49,19 +50,17 @@ pub mod reads;
 pub mod recorded;
 #[cfg(feature = "stm-workloads")]
 pub mod records;
-#[cfg(feature = "stm")]
+#[cfg(all(feature = "stm", not(test)))]
 mod run;
 #[cfg(feature = "stm-workloads")]
 mod spec;
 #[cfg(feature = "stm-workloads")]
 pub mod stage;
-#[cfg(all(test, feature = "stm"))]
-mod tests;
 #[cfg(feature = "stm-workloads")]
 pub mod worlds;
 
 pub use names::{Contender, Preset, RIVALS, Structure};
-#[cfg(feature = "stm")]
+#[cfg(all(feature = "stm", not(test)))]
 pub use run::run;
 #[cfg(feature = "stm-workloads")]
 pub use spec::{KEYS_MAX, Settings, THREADS_MAX, fits};

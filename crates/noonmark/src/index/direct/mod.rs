@@ -248,10 +248,10 @@ impl DirectTable {
 
     /// Takes the place of the key with this tag, if it is free: zeroed memory for its record.
     pub(super) fn take(&self, tag: u64) -> Option<NonNull<u64>> {
-        let number = self.number(tag);
         if !self.reaches(tag) {
             return None;
         }
+        let number = self.number(tag);
         let place = self.find(number).or_else(|| {
             self.grow(self.segment(number));
             self.find(number)

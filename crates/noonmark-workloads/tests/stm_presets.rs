@@ -1,9 +1,9 @@
-//! Every preset at a small size, under everything that can run it.
+//! Every preset of the transactional memory at a small size, under everything that can run it.
 
-use super::*;
-use crate::driver::Length;
-use crate::report::RunReport;
 use noonmark_stm::{Bug, DcotlSf, Dctl, Memory, Own, Threads, TinyStm, TwoPlSf, World, world};
+use noonmark_workloads::driver::Length;
+use noonmark_workloads::report::RunReport;
+use noonmark_workloads::stm::{Contender, Preset, Settings, Structure, fits, recorded, run, stage};
 
 fn small(preset: Preset, structure: Structure, updates_percent: u8, threads: usize) -> Settings {
     Settings {
