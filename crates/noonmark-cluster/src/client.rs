@@ -840,7 +840,8 @@ impl<L: Link> Transaction<'_, L> {
     }
 
     /// Reads rows that must be there, and whose keys are known together, with one message to each of their servers; gives each to
-    /// `each`, in the order of the keys, and writes those that are said to be changed.
+    /// `each`, in the order of the keys, and writes those that are said to be changed. A key may come again: the row is then as `each`
+    /// has left it.
     ///
     /// # Errors
     /// As [`Transaction::need`].
@@ -867,10 +868,15 @@ impl<L: Link> Transaction<'_, L> {
         }
         let mut outcomes = self.read(places.clone()).await?.into_iter();
         let mut places = places.into_iter().map(|(place, _)| place);
+        let mut changed: BTreeMap<Vec<u8>, Values> = BTreeMap::new();
         for (index, ((key, is_changed), count)) in keys.iter().zip(counts).enumerate() {
-            let of_key = outcomes.by_ref().take(count).collect();
+            let key = KeyBytes::of(key);
+            let mut of_key: Vec<Outcome> = outcomes.by_ref().take(count).collect();
+            if let Some(values) = changed.get(key.as_slice()) {
+                of_key = vec![Outcome::Row(Some(values.clone()))];
+            }
             let Some(mut row) = self.one_row::<R>(of_key)? else {
-                return Err(missing::<K>(KeyBytes::of(key).as_slice()));
+                return Err(missing::<K>(key.as_slice()));
             };
             let changes_entries =
                 self.change_row(table.id, table.groups.start, &mut row, |row| each(index, row));
@@ -878,6 +884,7 @@ impl<L: Link> Transaction<'_, L> {
             if *is_changed {
                 let values = Values::of(&row);
                 places.for_each(|place| self.defer(place, values.clone(), changes_entries));
+                changed.insert(key.as_slice().to_vec(), values);
             } else {
                 places.for_each(drop);
             }
@@ -908,21 +915,38 @@ impl<L: Link> Transaction<'_, L> {
         indexed.iter().any(|groups| groups.clone().any(differs))
     }
 
-    /// Gives a row that the transaction has read a new value, with the next message to its server. If the row turns out not to be there, the
-    /// transaction ends.
+    /// Gives a row that the transaction has read a new value, with the next message to its server.
     ///
     /// The row is in the read set, and in the write set beside; [`Transaction::update`] and [`Transaction::access_many`] read it to be
     /// written, into one.
-    pub fn write_later<K: Key, R: Row>(&mut self, table: &Table<K, R>, key: impl AsKey<K>, row: R) {
+    ///
+    /// # Errors
+    /// A [`ClusterAbort`], which ends the transaction: return it. That there is no such row may come out only when the transaction
+    /// commits, as [`ClusterAbort::Missing`] in either case.
+    pub async fn write_later<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+        row: R,
+    ) -> Result<(), ClusterAbort> {
+        if self.failed.is_some() {
+            return Err(ClusterAbort::Continued);
+        }
         let key = KeyBytes::of(&key);
         let place = self.client.place(table.id, key.as_slice(), &table.groups);
         let values = Values::of(&row);
+        if self.client.looks_first {
+            let Place { table, key: written, groups, .. } = place;
+            let there = self.change(Operation::Write { table, key: written, groups, values }).await?;
+            return if there { Ok(()) } else { Err(missing::<K>(key.as_slice())) };
+        }
         for server in self.client.map.writers(table.id, key.as_slice()) {
             let Place { table, key, groups, .. } = place.clone();
             let write = Operation::Write { table, key, groups, values: values.clone() };
             self.client.coordinator.defer_unannounced(server, write);
             self.note_write(Place { server, ..place.clone() }, Some(values.clone()));
         }
+        Ok(())
     }
 
     /// Has a row written that has been read to be written, with the next message to its server.

@@ -436,6 +436,21 @@ impl Coordinator {
         Event::Aborted(refusal)
     }
 
+    /// Aborts the transaction that runs, if there is no time left at which it can commit.
+    ///
+    /// The client's next attempt is from the time on that would have been the earliest. If it began where this one did, it would have ranges that end where
+    /// these have ended, and whoever has left read times behind beyond them would be in its way for ever: nobody else need be there to move them.
+    fn refuse_without_time(&mut self, now_ns: u64, out: &mut Vec<Outgoing>) -> Option<Event> {
+        let running = self.running.as_ref()?;
+        let refusal = running.has_no_time(self.floor)?;
+        let at = running.earliest(self.floor);
+        // (What is frozen without end is so until its owner's end is known: there is no use in coming after it.)
+        if at < Timestamp::MAX {
+            self.raise_floor(at);
+        }
+        Some(self.refuse(now_ns, refusal, out))
+    }
+
     /// Tells those who must know.
     fn end_parts(&mut self, now_ns: u64, running: Running, decision: Decision, out: &mut Vec<Outgoing>) {
         let Running { id, age, parts, .. } = running;
@@ -504,11 +519,12 @@ impl Coordinator {
             }
             Reply::Ended => return None,
         };
-        if let Some(refusal) = running.has_no_time(self.floor)
-            && !matches!(came, StepOutcome::Committed(_))
+        if !matches!(came, StepOutcome::Committed(_))
+            && let Some(event) = self.refuse_without_time(now_ns, out)
         {
-            return Some(self.refuse(now_ns, refusal, out));
+            return Some(event);
         }
+        let running = self.running.as_mut()?;
         let part = running.parts.get_mut(&from)?;
         let all_answered = |running: &Running| running.parts.values().all(|part| part.unanswered.is_none());
         match (&mut running.phase, came) {
@@ -585,10 +601,10 @@ impl Coordinator {
 
     /// All who were asked have answered: it is decided, or they are asked for a later time.
     fn agreed_or_later(&mut self, now_ns: u64, at: Timestamp, out: &mut Vec<Outgoing>) -> Option<Event> {
-        let running = self.running.as_ref()?;
-        if let Some(refusal) = running.has_no_time(self.floor) {
-            return Some(self.refuse(now_ns, refusal, out));
+        if let Some(event) = self.refuse_without_time(now_ns, out) {
+            return Some(event);
         }
+        let running = self.running.as_ref()?;
         let later = running.earliest(self.floor);
         if later > at { self.prepare(now_ns, later, out) } else { self.decide(now_ns, at, out) }
     }

@@ -631,7 +631,8 @@ impl Participant {
             Ok(())
         });
         let done = done.and_then(|()| {
-            if stale(&operations, &outcomes).next().is_some() {
+            let is_lost = step != Step::Execute && loses_row(&operations, &outcomes);
+            if is_lost || stale(&operations, &outcomes).next().is_some() {
                 return Ok(None);
             }
             let came = take_step(branch, step, written_from)?;
@@ -680,8 +681,11 @@ impl Participant {
             }
             Ok(None) => {
                 let words = "what it read from a copy has been replaced, and its lease is over; nothing was applied, retry is safe";
-                let stale = stale(&operations, &outcomes).collect();
-                let refusal = Refusal { stale, ..self.own_refusal("cluster: copy", words) };
+                let stale: Vec<_> = stale(&operations, &outcomes).collect();
+                let refusal = match stale.is_empty() {
+                    true => Refusal::lost_row(self.server),
+                    false => Refusal { stale, ..self.own_refusal("cluster: copy", words) },
+                };
                 self.end(attempt);
                 self.refuse(attempt, refusal, out);
             }
@@ -752,6 +756,14 @@ fn stale<'a>(
         (Operation::Check { table, key, .. }, Outcome::Done(false)) => Some((*table, key.clone())),
         (Operation::CheckNode { table, node }, Outcome::Done(false)) => Some((*table, node.lower.clone())),
         _ => None,
+    })
+}
+
+/// Whether a row is not there that was to be written with a message of the commit, which nobody has been told of: the client has not
+/// asked for what becomes of it.
+fn loses_row(operations: &[Operation], outcomes: &[Outcome]) -> bool {
+    operations.iter().zip(outcomes).any(|pair| {
+        matches!(pair, (Operation::Write { .. } | Operation::Update { .. }, Outcome::Done(false)))
     })
 }
 

@@ -8,7 +8,7 @@ use noonmark_cluster::cache::{Cache, CacheOptions, ReusePolicy};
 use noonmark_cluster::client::{ClusterAbort, Policy, Table};
 use noonmark_cluster::cluster::Cluster;
 use noonmark_cluster::executor::block_on;
-use noonmark_cluster::partition::Partitioning;
+use noonmark_cluster::partition::{IndexReach, Partitioning};
 use std::sync::Arc;
 use std::thread;
 
@@ -105,8 +105,7 @@ fn what_is_read_before_or_after_is_an_ordinary_update() {
             tx.add(table, 4, column, 1).await?;
             assert!(tx.delete(table, 4).await?);
             tx.add(table, 5, column, 1).await?;
-            tx.write_later(table, 5, 50);
-            Ok(())
+            tx.write_later(table, 5, 50).await
         }));
         assert_eq!(done, Ok(()), "{protocol}, {order:?}");
         assert_eq!(balances(&mut made, [1, 2]), [102, 2_023], "{protocol}, {order:?}");
@@ -117,28 +116,130 @@ fn what_is_read_before_or_after_is_an_ordinary_update() {
     }
 }
 
-/// That a row is not there comes out late, and is told for certain, however often the transaction may be tried.
+/// How a test writes a row that is not there.
+#[derive(Clone, Copy, Debug)]
+enum Late {
+    Add,
+    WriteLater,
+}
+
+/// That a row is not there comes out late, and is told for certain, however often the transaction may be tried; and nothing is written beside, whether
+/// that is at the same server, where one message commits, or at another one.
 #[test]
 fn a_row_that_is_not_there_is_missing() {
-    for attempts_max in [None, Some(1), Some(3)] {
-        let mut made = cluster();
-        let table = &made.table;
-        made.client.set_policy(Policy { attempts_max, ..Policy::default() });
-        let mut adds = || -> Result<(), ClusterAbort> {
-            run(made.client.transact(async |tx| {
-                tx.add(table, 1, Column::whole(), 1).await?;
-                tx.add(table, 99, Column::whole(), 1).await
-            }))
-        };
-        let mut added = adds();
-        if attempts_max == Some(1) {
-            assert!(added.as_ref().is_err_and(ClusterAbort::is_retryable), "{added:?}");
-            added = adds();
+    for (protocol, order) in all() {
+        for (absent, late) in
+            [90, 91, 92, 93].into_iter().flat_map(|key| [(key, Late::Add), (key, Late::WriteLater)])
+        {
+            for attempts_max in [None, Some(1), Some(3)] {
+                let what = format!("{protocol}, {order:?}, {absent}, {late:?}, {attempts_max:?}");
+                let mut made = cluster_by(protocol, IndexKind::Hash, 64, order);
+                let table = &made.table;
+                made.client.set_policy(Policy { attempts_max, ..Policy::default() });
+                let mut writes = || -> Result<(), ClusterAbort> {
+                    run(made.client.transact(async |tx| {
+                        tx.add(table, 1, Column::whole(), 1).await?;
+                        match late {
+                            Late::Add => tx.add(table, absent, Column::whole(), 1).await,
+                            Late::WriteLater => tx.write_later(table, absent, 5).await,
+                        }
+                    }))
+                };
+                let mut written = writes();
+                if attempts_max == Some(1) {
+                    assert!(written.as_ref().is_err_and(ClusterAbort::is_retryable), "{what}: {written:?}");
+                    written = writes();
+                }
+                assert_eq!(written, Err(ClusterAbort::Missing(absent.to_string())), "{what}");
+                run(made.client.settle());
+                assert_eq!(balances(&mut made, [1, 2]), [100, 200], "{what}");
+            }
         }
-        assert_eq!(added, Err(ClusterAbort::Missing("99".into())));
-        run(made.client.settle());
-        assert_eq!(balances(&mut made, [1, 2]), [100, 200]);
     }
+}
+
+/// As many attempts as somebody may need with whom nobody interferes: what he has left behind himself may be in his way once.
+const ALONE: Policy = Policy { attempts_max: Some(3), backoff_max: std::time::Duration::ZERO };
+
+/// Somebody who is alone gets on, wherever the rows are that he has read and written before, and however late it is told what he writes.
+#[test]
+fn whoever_is_alone_gets_on() {
+    for (protocol, order) in all() {
+        let mut made = cluster_by(protocol, IndexKind::Hash, 64, order);
+        let table = &made.table;
+        made.client.set_policy(ALONE);
+        for (read, written) in (1..=6).flat_map(|read| (1..=6).map(move |written| (read, written))) {
+            for late in [None, Some(Late::Add), Some(Late::WriteLater)] {
+                let done: Result<_, ClusterAbort> = run(made.client.transact(async |tx| {
+                    let seen = tx.need(table, read).await?;
+                    match late {
+                        None => tx.update(table, written, |balance| *balance += 1).await,
+                        Some(Late::Add) => tx.add(table, written, Column::whole(), 1).await,
+                        Some(Late::WriteLater) => tx.write_later(table, written, seen).await,
+                    }
+                }));
+                assert_eq!(done, Ok(()), "{protocol}, {order:?}: {read}, {written}, {late:?}");
+            }
+        }
+    }
+}
+
+/// Nor are entries of an index in his way, which are written with the messages of the commit; also if rows are at all servers.
+#[test]
+fn whoever_is_alone_gets_on_where_there_is_an_index() {
+    for protocol in Protocol::ALL {
+        for partitioning in [Partitioning::Replicated, Partitioning::Hash { prefix_bytes: 8 }] {
+            let cluster = Cluster::builder().workers(2).policy(ALONE).build().unwrap();
+            let options = TableOptions::new().protocol(*protocol);
+            let table = cluster.create_table::<u64, i64>("counts", options, partitioning.clone()).unwrap();
+            let index = cluster
+                .create_index(&table, "by count", IndexReach::Everywhere, |_, count: &i64| *count)
+                .unwrap();
+            let mut clients = [cluster.client().unwrap(), cluster.client().unwrap()];
+            let made: Result<_, ClusterAbort> = block_on(clients[0].transact(async |tx| {
+                for key in 0..4 {
+                    tx.insert(&table, key, 100).await?;
+                }
+                Ok(())
+            }));
+            assert_eq!(made, Ok(()));
+            for nth in 0..150 {
+                // One after the other, and each knows of what the other has done.
+                let floor = clients[0].floor().max(clients[1].floor());
+                let client = &mut clients[nth as usize * 7 / 3 % 2];
+                client.raise_floor(floor);
+                let done: Result<_, ClusterAbort> = block_on(client.transact(async |tx| {
+                    match nth % 3 {
+                        0 => drop(tx.get(&table, nth * 5 % 4).await?),
+                        1 => drop(tx.range_by(&index, .., false, 9).await?),
+                        _ => {}
+                    }
+                    tx.update(&table, nth * 3 % 4, |count| *count += 1).await
+                }));
+                assert_eq!(done, Ok(()), "{protocol}, {partitioning:?}, transaction {nth}");
+            }
+        }
+    }
+}
+
+/// A row that is accessed together with others, and twice, is the second time what it was made the first.
+#[test]
+fn a_key_that_comes_again_is_as_it_was_left() {
+    let mut made = cluster();
+    let table = &made.table;
+    let keys = [(1, false), (1, true), (2, true), (1, true), (2, false), (1, false)];
+    let mut seen = Vec::new();
+    let done: Result<_, ClusterAbort> = run(made.client.transact(async |tx| {
+        seen.clear();
+        let add = |_: usize, balance: &mut i64| {
+            seen.push(*balance);
+            *balance += 1;
+        };
+        tx.access_many(table, &keys, add).await
+    }));
+    assert_eq!(done, Ok(()));
+    assert_eq!(seen, [100, 100, 200, 101, 201, 102]);
+    assert_eq!(balances(&mut made, [1, 2]), [102, 201]);
 }
 
 /// A number that only its user can add.

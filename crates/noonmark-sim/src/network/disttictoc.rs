@@ -208,14 +208,14 @@ impl Job for OfDistTicToc<'_> {
                             tx.access_many(balances, accounts, keep).await?;
                             for (at, ((row, _), mut balance)) in accounts.iter().zip(read).enumerate() {
                                 give(at, &mut balance);
-                                tx.write_later(balances, row, balance);
+                                tx.write_later(balances, row, balance).await?;
                             }
                         }
                         (WorkingSet::Apart, false) => {
                             for (at, (row, _)) in accounts.iter().enumerate() {
                                 let mut balance = tx.need(balances, row).await?;
                                 give(at, &mut balance);
-                                tx.write_later(balances, row, balance);
+                                tx.write_later(balances, row, balance).await?;
                             }
                         }
                     }
