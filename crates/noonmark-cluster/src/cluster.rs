@@ -64,7 +64,8 @@
 //! Tables are made at all servers alike, so all their databases would come to the same order by themselves, but each at its own first
 //! transaction. A table that comes in between would suit some of them and not others. So the order is settled everywhere before the first
 //! client is there, as [one database](noonmark::order) settles it before its first transaction: logical if all tables keep read
-//! times (`tictoc`, `sundial`), momentary otherwise, unless [`Builder::order`] has said.
+//! times (`tictoc`, `sundial`, `dynamic`, `ranges`), that of beginnings if they keep versions (`fixed`), momentary otherwise, unless
+//! [`Builder::order`] has said.
 //!
 //! # Threads and executors
 //!

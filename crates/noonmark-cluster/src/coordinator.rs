@@ -194,6 +194,8 @@ pub struct Coordinator {
     client: ClientId,
     sequence: u64,
     floor: Timestamp,
+    /// There has been an attempt for which no commit time was left, and none has committed since.
+    found_no_time: bool,
     /// That of the last attempt.
     last_age: Option<Age>,
     running: Option<Running>,
@@ -216,6 +218,7 @@ impl Coordinator {
             client,
             sequence: 0,
             floor: Timestamp::ZERO,
+            found_no_time: false,
             last_age: None,
             running: None,
             endings: Vec::new(),
@@ -419,6 +422,7 @@ impl Coordinator {
         let decision = if running.is_rehearsal { Decision::Abort } else { Decision::Commit(at) };
         self.end_parts(now_ns, running, decision, out);
         self.floor = self.floor.max(at);
+        self.found_no_time = false;
         Some(Event::Committed(at))
     }
 
@@ -438,16 +442,18 @@ impl Coordinator {
 
     /// Aborts the transaction that runs, if there is no time left at which it can commit.
     ///
-    /// The client's next attempt is from the time on that would have been the earliest. If it began where this one did, it would have ranges that end where
-    /// these have ended, and whoever has left read times behind beyond them would be in its way for ever: nobody else need be there to move them.
+    /// If that was so the last time, too, the client's next attempt is from the time on that would have been the earliest. If it began where this one did, it
+    /// would have ranges that end where these have ended, and whoever has left read times behind beyond them would be in its way for ever: nobody else
+    /// need be there to move them. (Where somebody is, the next attempt mostly finds what it needs, and every time raised is one that others have to come after.)
     fn refuse_without_time(&mut self, now_ns: u64, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_ref()?;
         let refusal = running.has_no_time(self.floor)?;
         let at = running.earliest(self.floor);
         // (What is frozen without end is so until its owner's end is known: there is no use in coming after it.)
-        if at < Timestamp::MAX {
+        if self.found_no_time && at < Timestamp::MAX {
             self.raise_floor(at);
         }
+        self.found_no_time = true;
         Some(self.refuse(now_ns, refusal, out))
     }
 

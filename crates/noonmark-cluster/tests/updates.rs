@@ -168,8 +168,12 @@ fn whoever_is_alone_gets_on() {
         let mut made = cluster_by(protocol, IndexKind::Hash, 64, order);
         let table = &made.table;
         made.client.set_policy(ALONE);
-        for (read, written) in (1..=6).flat_map(|read| (1..=6).map(move |written| (read, written))) {
-            for late in [None, Some(Late::Add), Some(Late::WriteLater)] {
+        // What one has read the next one writes.
+        let pairs = (1..=6).flat_map(|read| (1..=6).map(move |written| (read, written)));
+        for (one, other) in pairs {
+            for (read, written, late) in
+                [(one, other, None), (other, one, Some(Late::Add)), (one, other, Some(Late::WriteLater))]
+            {
                 let done: Result<_, ClusterAbort> = run(made.client.transact(async |tx| {
                     let seen = tx.need(table, read).await?;
                     match late {

@@ -8,7 +8,7 @@ use noonmark_sim::repro::{self, Cell, Size};
 use noonmark_workloads::report::Verdict::{Agrees, Differs};
 use on_servers::experiment;
 
-/// Where rows are few: evenly hardly anything tells the protocols apart; by a power law ranges that begin by clocks fail most.
+/// Where rows are few: evenly hardly anything tells the protocols apart; by a power law ranges fail most, begin they by clocks or not.
 #[test]
 fn sundial_table_2() {
     let size = Size { rows: 100_000, warm_up_ps: 200_000_000, measured_ps: 400_000_000, ..SMALL };
@@ -22,15 +22,15 @@ fn sundial_table_2() {
             ("dynamic", 4, 2601, 41),
             ("sundial", 4, 1106, 625),
             ("ranges, by clocks", 4, 880, 556),
-            ("ranges", 4, 994, 601),
-            ("dynamic", 4, 1167, 518),
+            ("ranges", 4, 998, 661),
+            ("dynamic", 4, 1125, 519),
         ]
     );
     let [lead, fewer, evenly, few, work, messages, hot, hotter, late, clocks, near] = verdicts[..] else {
         panic!("{verdicts:?}")
     };
-    assert_eq!([fewer, work, messages, late, clocks], [Agrees; 5]);
-    assert_eq!([lead, evenly, few, hot, hotter, near], [Differs; 6]);
+    assert_eq!([fewer, work, messages, late, near], [Agrees; 5]);
+    assert_eq!([lead, evenly, few, hot, hotter, clocks], [Differs; 6]);
 }
 
 /// In the table's own setting, as `noonmark repro sundial-table2` has it: all of it. On cores, what is evenly so.
@@ -62,29 +62,29 @@ fn each_option_of_table_2_does_something() {
         let [sundial, by_clocks, ranges] = experiment.ablated else { panic!("{:?}", experiment.ablated) };
         [sundial, by_clocks, ranges].map(run)
     };
-    assert_eq!(figures(None), [(243, 161), (230, 137), (231, 146)]);
+    assert_eq!(figures(None), [(243, 161), (230, 137), (219, 144)]);
     let all: Vec<_> =
         experiment.alternatives.iter().map(|change| (change.words, figures(Some(change)))).collect();
     let pinned = [
-        ("clocks that are 0.1 ms apart", [(243, 161), (239, 131), (231, 146)]),
-        ("clocks that are 1 ms apart", [(243, 161), (235, 144), (231, 146)]),
+        ("clocks that are 0.1 ms apart", [(243, 161), (239, 131), (219, 144)]),
+        ("clocks that are 1 ms apart", [(243, 161), (235, 144), (219, 144)]),
         (
             "no room where two ranges are parted that have no end: a single time",
             [(243, 161), (229, 132), (235, 146)],
         ),
-        ("256 ticks of room, 64 µs by clocks", [(243, 161), (225, 154), (227, 141)]),
-        ("4,096 ticks of room, 1 ms by clocks", [(243, 161), (217, 139), (210, 130)]),
-        ("65,536 ticks of room, 16 ms by clocks", [(243, 161), (212, 143), (212, 130)]),
+        ("256 ticks of room, 64 µs by clocks", [(243, 161), (224, 158), (227, 141)]),
+        ("4,096 ticks of room, 1 ms by clocks", [(243, 161), (215, 134), (210, 130)]),
+        ("65,536 ticks of room, 16 ms by clocks", [(243, 161), (212, 141), (212, 130)]),
         ("single commit times agreed on", [(243, 161), (219, 142), (219, 138)]),
-        ("4,096 ticks agreed on", [(243, 161), (246, 145), (234, 135)]),
+        ("4,096 ticks agreed on", [(243, 161), (246, 146), (234, 135)]),
         (
             "all commit times agreed on that are left, without end, as in MaaT",
-            [(243, 161), (207, 165), (221, 174)],
+            [(243, 161), (207, 165), (232, 153)],
         ),
         ("rows written evenly", [(549, 60), (573, 27), (556, 39)]),
         ("all rows of a transaction asked for together", [(274, 215), (315, 159), (325, 184)]),
-        ("messages that take 10 µs", [(89, 63), (93, 60), (97, 67)]),
-        ("an abort buffer of ten: workers run others while one pauses", [(322, 355), (325, 414), (346, 408)]),
+        ("messages that take 10 µs", [(89, 63), (93, 60), (98, 64)]),
+        ("an abort buffer of ten: workers run others while one pauses", [(322, 355), (325, 414), (357, 397)]),
     ];
     assert_eq!(all, pinned);
 }
