@@ -2,8 +2,8 @@
 //!
 //! Everything about a case is drawn from its seed, as in [`crate::fuzz`]: the protocols, how rows are spread, how many servers and clients
 //! there are, and what the network does to messages, until it heals. A case holds if every transaction ends, no lock is left
-//! then, whoever is alone afterwards gets on, and the checker finds a serial order of the history: in the order of each session, and in real time where the protocols promise
-//! it. One case in eight moves money instead, and holds if none is lost or made. Half of the cases that append to lists, or move money, do so by
+//! then, whoever is alone afterwards gets on, and the checker finds a serial order of the history: in the order of each session, and in real
+//! time where the protocols promise it. One case in eight moves money instead, and holds if none is lost or made. Half of the cases that append to lists, or move money, do so by
 //! commit-time updates. Where every message arrives in its time, nobody may wait for as long as anybody is kept waiting: whoever did so waited in
 //! a circle.
 
