@@ -248,7 +248,7 @@ where
     assert_eq!((pair.0[0].load(), pair.0[1].load()), (3, 3));
 }
 
-const SCHEDULES: usize = 1_500;
+const SCHEDULES: usize = 15_000;
 
 macro_rules! on_schedules {
     ($($name:ident: $control:ty, [$($test:ident),*];)*) => { $(

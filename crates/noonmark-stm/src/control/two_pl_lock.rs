@@ -45,10 +45,11 @@ impl Record {
         self.0 == 0
     }
 
-    /// Whether it is that of this slot's group alone.
+    /// Whether it means this slot alone, as long as none beyond the first [`GROUPS`] has a row. (A slot beyond them is on it as one of the first is,
+    /// so it never is alone.)
     #[inline(always)]
     pub fn is_only(self, slot: SlotId) -> bool {
-        self.0 == 1 << (slot.index() % GROUPS)
+        slot.index() < GROUPS && self.0 == 1 << slot.index()
     }
 
     /// The slots that it may mean, of the first so many.
@@ -220,7 +221,10 @@ mod tests {
         assert_eq!(meant(GROUPS + 3), [2, GROUPS + 2, 5]);
         assert_eq!(meant(2), []);
         assert_eq!(meant(SLOTS).len(), 2 * SLOTS / GROUPS + 1);
-        assert!(!record.is_only(slot(2)) && Word(0).read_by(slot(GROUPS + 5)).record().is_only(slot(5)));
+        assert!(!record.is_only(slot(2)));
+        let one = Word(0).read_by(slot(5)).record();
+        assert_eq!(one, Word(0).read_by(slot(GROUPS + 5)).record());
+        assert!(one.is_only(slot(5)) && !one.is_only(slot(GROUPS + 5)));
     }
 
     #[test]

@@ -585,3 +585,30 @@ fn wait_for_the_readers<H: Host>(me: &Desk<TwoPlSf, H>, lock: Spot<'_, Lock, H>)
     }
     Step::Wait(me.shared().left(reader), Conflict::WriteLocked)
 }
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::desk::Common;
+    use noonmark_core::Threads;
+    use std::sync::Arc;
+
+    /// Who shares a bit of the record with a reader, and has no row yet himself, does not take him for himself.
+    #[test]
+    fn a_writer_waits_for_a_reader_whatever_their_slots() {
+        for reader in [0, 1, GROUPS - 1, GROUPS, 2 * GROUPS + 1] {
+            for writer in (0..3 * GROUPS).filter(|&writer| writer != reader) {
+                let common = Arc::new(Common::<TwoPlSf, Threads>::new(Threads::default(), 0));
+                let desk = |slot| Desk::new(SlotId::new(slot).unwrap(), common.clone());
+                let (reader, writer) = (desk(reader), desk(writer));
+                let lock = Lock::default();
+                assert_eq!(TwoPlSf::read(&reader, Spot::of(&lock), true, || 7), Step::Ready(7));
+                let answer = TwoPlSf::write(&writer, Spot::of(&lock));
+                assert!(matches!(answer, Step::Wait(..)), "{} beside {}", writer.slot, reader.slot);
+                TwoPlSf::release(&reader, Ending::Commit, |_| ());
+                assert_eq!(TwoPlSf::write(&writer, Spot::of(&lock)), Step::Ready(()));
+                TwoPlSf::release(&writer, Ending::Commit, |_| ());
+            }
+        }
+    }
+}
