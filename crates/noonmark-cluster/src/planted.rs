@@ -54,6 +54,8 @@ pub enum Bug {
     DoubledUpdateCarriedOut,
     /// A write that the participant will hear of with the first message of the commit is taken to be locked.
     UnannouncedTakenForLocked,
+    /// A server that is told to write a row with a message of the commit, and has not got it, goes on with the rest.
+    LostRowPassedOver,
 }
 
 impl Bug {
@@ -83,6 +85,7 @@ impl Bug {
         Bug::LetGoBeforeEntries,
         Bug::DoubledUpdateCarriedOut,
         Bug::UnannouncedTakenForLocked,
+        Bug::LostRowPassedOver,
     ];
 }
 

@@ -87,6 +87,7 @@ fn planted_bugs_are_found() {
         (Bug::AgesIgnored, &[Protocol::Occ][..], 4000),
         (Bug::DoubledUpdateCarriedOut, all, 400),
         (Bug::UnannouncedTakenForLocked, &[Protocol::Occ][..], 4000),
+        (Bug::LostRowPassedOver, all, 2000),
     ];
     // Whoever is done takes the next, as some hide far longer than others.
     let next = AtomicUsize::new(0);

@@ -7,6 +7,8 @@
 //!
 //! With commit-time updates the balances are added to without being read, so nothing can be refused.
 //!
+//! Some accounts may be asked for that were never opened ([`BankSpec::unopened`]). A transfer that touches one must come to nothing, as a whole.
+//!
 //! Invariants, checked after every run: the sum of all balances is what was loaded; without overdrafts no balance
 //! is negative.
 
@@ -62,6 +64,8 @@ impl fmt::Display for Updates {
 pub struct BankSpec {
     /// Accounts there are.
     pub accounts: u64,
+    /// Accounts that transfers touch besides, and that are not there.
+    pub unopened: u64,
     /// Accounts that a transfer touches.
     pub touched: usize,
     /// The skew of the accounts; 0 is uniform.
@@ -79,6 +83,7 @@ impl BankSpec {
     pub fn classic() -> Self {
         BankSpec {
             accounts: 1000,
+            unopened: 0,
             touched: 2,
             theta: 0.0,
             overdraft: false,
@@ -119,6 +124,8 @@ const PART_MAX: u64 = 50;
 pub struct BankWorker<K> {
     accounts: Ring<K>,
     parts: Ring<i64>,
+    /// Of each transfer, whether it touches an account that is not there.
+    are_in_vain: Ring<bool>,
     balances: Vec<i64>,
 }
 
@@ -140,7 +147,7 @@ impl<S: Store, K: AccountKey> Bank<S, K> {
         granularity: Granularity,
     ) -> Result<Self, RunError> {
         spec.check()?;
-        let chooser = Chooser::zipfian(spec.accounts, spec.theta);
+        let chooser = Chooser::zipfian(spec.accounts + spec.unopened, spec.theta);
         let chooser = chooser.map_err(|error| RunError::Setting(error.to_string()))?;
         let table =
             TableSpec::new("accounts").index(index).granularity(granularity).expected_rows(spec.accounts);
@@ -201,6 +208,7 @@ impl<S: Store, K: AccountKey> Workload<S> for Bank<S, K> {
         let touched = self.spec.touched;
         let mut chooser = self.chooser.clone();
         let mut accounts = Vec::with_capacity(requests * touched);
+        let mut are_in_vain = Vec::with_capacity(requests);
         let mut drawn: Vec<u64> = Vec::with_capacity(touched);
         for _ in 0..requests {
             drawn.clear();
@@ -210,14 +218,17 @@ impl<S: Store, K: AccountKey> Workload<S> for Bank<S, K> {
                     drawn.push(account);
                 }
             }
+            are_in_vain.push(drawn.iter().any(|&number| number >= self.spec.accounts));
             accounts.extend(drawn.iter().map(|&number| K::of(number)));
         }
-        let accounts = Ring::from_items(accounts, touched)
-            .ok_or_else(|| RunError::Setting("at least one request must be drawn ahead".into()))?;
+        let none = || RunError::Setting("at least one request must be drawn ahead".into());
+        let accounts = Ring::from_items(accounts, touched).ok_or_else(none)?;
+        let are_in_vain = Ring::from_items(are_in_vain, 1).ok_or_else(none)?;
         let part = |random: &mut Random| random.between(1, PART_MAX) as i64;
         Ok(BankWorker {
             accounts,
             parts: Ring::of(requests, 1, || part(&mut random)),
+            are_in_vain,
             balances: vec![0; touched],
         })
     }
@@ -226,8 +237,9 @@ impl<S: Store, K: AccountKey> Workload<S> for Bank<S, K> {
     fn execute(&self, session: &mut S::Session, worker: &mut BankWorker<K>) -> TxnResult<S, ()> {
         let accounts = worker.accounts.take();
         let part = *worker.parts.take_one();
+        let is_in_vain = *worker.are_in_vain.take_one();
         let balances = &mut worker.balances;
-        session.run(&self.transfer, |tx| {
+        let done = session.run(&self.transfer, |tx| {
             if self.spec.updates == Updates::CommitTime {
                 for (place, account) in accounts.iter().enumerate() {
                     self.balance.add(tx, account, Column::whole(), self.change(place, part))?;
@@ -258,7 +270,9 @@ impl<S: Store, K: AccountKey> Workload<S> for Bank<S, K> {
                 self.balance.write(tx, account, balance.wrapping_add(self.change(place, part)))?;
             }
             Ok(())
-        })
+        });
+        // Whatever a store says of it: what it has done shows in the sum.
+        done.map_err(|failure| if is_in_vain { Failure::Rollback } else { failure })
     }
 
     fn check(
@@ -307,6 +321,7 @@ mod tests {
             BankSpec { accounts: 20, ..BankSpec::classic() },
             BankSpec { accounts: 20, multi_get: true, theta: 0.9, ..BankSpec::classic() },
             BankSpec { accounts: 20, ..BankSpec::disttictoc() },
+            BankSpec { accounts: 18, unopened: 2, overdraft: false, ..BankSpec::disttictoc() },
             BankSpec { accounts: 20, updates: Updates::CommitTime, ..BankSpec::disttictoc() },
         ];
         for spec in forms {

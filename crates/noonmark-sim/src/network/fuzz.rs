@@ -194,6 +194,10 @@ impl ClusterCase {
             // As many as recorded transactions have: where all messages take the same time, two that do not wait may meet for ever.
             case.cluster.policy.attempts_max = Some(20);
         }
+        let mut random = Random::new(seed, 10);
+        if let (Some(bank), 0) = (&mut case.bank, random.below(2)) {
+            bank.unopened = 1 + random.below(3);
+        }
         let mut random = Random::new(seed, 9);
         case.cluster.range_room = [0, 1, RANGE_ROOM_DEFAULT, 1 << 16][random.below(4) as usize];
         case.cluster.begins_by_clock = random.below(4) == 0;
@@ -379,6 +383,8 @@ impl Seeded for ClusterCase {
         }));
         let is = |kind: &'static str, is: bool| is.then_some(kind);
         kinds.extend(is("commit-time updates", self.updates == Updates::CommitTime));
+        let has_unopened = self.bank.as_ref().is_some_and(|bank| bank.unopened > 0);
+        kinds.extend(is("rows that are not there", has_unopened));
         kinds.extend(is("messages lost", conditions.loss > 0.0));
         kinds.extend(is("doubled", conditions.doubled > 0.0));
         kinds.extend(is("held up", conditions.held_up > 0.0));
