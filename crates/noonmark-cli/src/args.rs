@@ -4,7 +4,9 @@
 //! business. Complaints are one line: clap's own, which take several, are folded into one.
 
 use crate::stm::Stm;
+use crate::workers::Workers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use noonmark_sim::repro::Size;
 use noonmark_workloads::driver::THREADS_MAX;
 use std::path::PathBuf;
 
@@ -22,6 +24,7 @@ Examples:
   noonmark bench ycsb --threads 1,2   YCSB with every protocol
   noonmark bench tpcc --protocol occ,tictoc --groups both --html tpcc.html
   noonmark bench stm --preset maps    transactional maps beside maps without transactions, and beside those of others
+  noonmark bench workers              a cluster of workers that share nothing, beside the engine
   noonmark repro granularity-fig3a    a paper's experiment on up to 128 virtual cores, beside what the paper says
   noonmark check history.jsonl        is this history serializable?
   noonmark fuzz --seeds 0..10000      does any of these schedules break a protocol?
@@ -142,6 +145,8 @@ pub enum RowHint {
 pub enum Special {
     /// Transactional memory: the experiments of its paper, and maps of others beside its own
     Stm(Stm),
+    /// A cluster of share-nothing workers, beside the same transactions on one engine
+    Workers(Workers),
 }
 
 /// `noonmark bench`
@@ -296,6 +301,7 @@ Examples:
   noonmark repro --list
   noonmark repro granularity-fig3a granularity-fig3b --html tpcc.html
   noonmark repro dynamic-fig3 --quick                   aborts over contention: fixed timestamps beside dynamic ones
+  noonmark repro sundial-fig10 --message-us 0.2,2,10 --workers 4,28     does what it says hang on what messages take, or on how many are at work?
   noonmark repro --all --quick                          smaller tables, a virtual millisecond: a look, not the paper's sizes
   noonmark repro --all --cores 1,8,64,128 --seed 2 --json repro.json --html repro.html
 
@@ -320,6 +326,16 @@ pub struct Repro {
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=192))]
     pub cores: Vec<u16>,
 
+    /// Workers of each server of a cluster: a run for each number, where it is what varies; where something else does, all of the experiment for
+    /// each [default: the paper's]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub workers: Vec<u16>,
+
+    /// What a message takes of a thread at either end, in microseconds: all of each experiment on a cluster for each of these [default: the
+    /// experiment's own]
+    #[arg(long, value_name = "T,U", value_delimiter = ',', value_parser = message_us)]
+    pub message_us: Vec<f64>,
+
     /// Seed of all random choices: keys, schedules, ties
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,
@@ -339,6 +355,13 @@ pub struct Repro {
     /// Write a page here that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+impl Repro {
+    /// How large runs are.
+    pub fn size(&self) -> Size {
+        if self.quick { Size::QUICK } else { Size::FULL }
+    }
 }
 
 /// `noonmark advise`
@@ -448,6 +471,13 @@ fn theta(text: &str) -> Result<f64, String> {
     }
 }
 
+fn message_us(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(us) if (0.0..=1_000.0).contains(&us) => Ok(us),
+        _ => Err("must be a number of microseconds from 0 to 1000".into()),
+    }
+}
+
 fn property(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().into(), value.trim().into())),
@@ -492,6 +522,8 @@ mod tests {
             (vec!["bench", "ycsb", "--groups", "medium"], "medium"),
             (vec!["bench", "nonsense"], "nonsense"),
             (vec!["bench", "nonsense"], "or stm"),
+            (vec!["bench", "workers", "--workers", "0"], "1..=256"),
+            (vec!["bench", "workers", "--access", "never"], "never"),
             (vec!["bench", "--threads", "0"], "1..=1000"),
             (vec!["bench", "--seconds", "-1"], "above 0"),
             (vec!["bench", "stm", "--threads", "121"], "1..=120"),
@@ -504,6 +536,9 @@ mod tests {
             (vec!["bench", "--theta", "0.5", "stm"], "stm"),
             (vec!["check"], "<FILE>"),
             (vec!["repro", "--cores", "193"], "1..=192"),
+            (vec!["repro", "--workers", "0"], "1..=128"),
+            (vec!["repro", "--message-us", "-1"], "-1"),
+            (vec!["repro", "--message-us", "NaN"], "from 0 to 1000"),
             (vec!["repro", "--all", "granularity-fig2a"], "--all"),
             (vec!["advise"], "WORKLOAD|HISTORY"),
             (vec!["advise", "tpcc", "--cores", "193"], "1..=192"),

@@ -6,7 +6,7 @@
 use crate::args::{Bench, Special};
 use crate::error::Failure;
 use crate::live::{Contestant, Live};
-use crate::{machine, output, plan, single, stm, tour};
+use crate::{machine, output, plan, single, stm, tour, workers};
 use noonmark_workloads::report::{self, PageHead, Progress, RunReport};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,8 +17,10 @@ pub type Runner<'a, R> = &'a mut dyn FnMut(&R, &mut dyn FnMut(&Progress)) -> Res
 
 /// The command.
 pub fn run(args: &Bench) -> Result<(), Failure> {
-    if let Some(Special::Stm(args)) = &args.special {
-        return stm::run(args);
+    match &args.special {
+        Some(Special::Stm(args)) => return stm::run(args),
+        Some(Special::Workers(args)) => return workers::run(args),
+        None => {}
     }
     let (mut specs, tour) = match args.workload {
         Some(workload) => (plan::runs(workload, args)?, false),

@@ -36,6 +36,7 @@ mod repro;
 mod single;
 mod stm;
 mod tour;
+mod workers;
 
 use args::{Bench, Cli, Command};
 use clap::Parser;

@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::{bench, machine, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use noonmark_sim::repro::{
-    self, Axis, Cell, Contended, Experiment, Plan, Sharing, Short, Size, Spanning, Workload,
+    self, Axis, Cell, Contended, Experiment, Plan, Setting, Sharing, Short, Size, Spanning, Workload,
 };
 use noonmark_workloads::driver::memory;
 use noonmark_workloads::report::{
@@ -27,16 +27,19 @@ pub fn run(args: &Repro) -> Result<(), Failure> {
     if args.list {
         return list();
     }
-    let plan = planned(args)?;
+    let plans = planned(args)?;
     for file in [&args.html, &args.json].into_iter().flatten() {
         output::can_write(file)?;
     }
-    let cells = plan.cells();
-    let (runs, failure) = perform(&plan, &cells);
+    let cells = cells(&plans);
+    let (runs, failure) = perform(&args.size(), args.seed, &cells);
     let whole = |e: io::Error| Failure::run(format!("cannot make the results into text: {e}"));
     if !runs.is_empty() {
-        let all: Vec<Reproduction> =
-            plan.experiments.iter().map(|experiment| repro::conclude(&plan, experiment, &runs)).collect();
+        let concluded = |plan: &Plan| {
+            let conclude = |experiment: &&'static Experiment| repro::conclude(plan, experiment, &runs);
+            plan.experiments.iter().map(conclude).collect::<Vec<_>>()
+        };
+        let all: Vec<Reproduction> = plans.iter().flat_map(concluded).collect();
         output::print(&reproductions_text(&all, output::columns()))?;
         if let Some(file) = &args.json {
             output::write(file, &reproductions_json(&all).map_err(whole)?)?;
@@ -71,8 +74,8 @@ fn list() -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// What the command line asks for.
-fn planned(args: &Repro) -> Result<Plan, Failure> {
+/// What the command line asks for: a plan for each setting, in the order in which they are given.
+fn planned(args: &Repro) -> Result<Vec<Plan>, Failure> {
     let mut experiments: Vec<&'static Experiment> = Vec::new();
     let names: Vec<&str> = match args.all {
         true => repro::all().map(|experiment| experiment.name).collect(),
@@ -90,40 +93,92 @@ fn planned(args: &Repro) -> Result<Plan, Failure> {
     if experiments.is_empty() {
         return Err(Failure::usage("name an experiment, or take --all; --list shows what there is"));
     }
-    let mut cores: Vec<usize> = args.cores.iter().map(|&count| usize::from(count)).collect();
-    cores.sort_unstable();
-    cores.dedup();
-    if !cores.is_empty() && !args.all {
-        let other =
-            experiments.iter().find(|experiment| !matches!(experiment.axis, Axis::Cores | Axis::Workers));
-        if let Some(Experiment { name, .. }) = other {
-            return Err(Failure::usage(format!(
-                "--cores: {name} varies something else, on as many cores as its paper"
-            )));
+    let refuse_unless = |is_of: &dyn Fn(&Experiment) -> bool, option: &str, why: &str| match experiments
+        .iter()
+        .find(|experiment| !args.all && !is_of(experiment))
+    {
+        Some(Experiment { name, .. }) => Err(Failure::usage(format!("{option}: {name} {why}"))),
+        None => Ok(()),
+    };
+    let [cores, workers] = [&args.cores, &args.workers].map(|counts| {
+        let mut counts: Vec<usize> = counts.iter().map(|&count| usize::from(count)).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        counts
+    });
+    if !cores.is_empty() {
+        let is_of = |experiment: &Experiment| experiment.axis == Axis::Cores;
+        refuse_unless(&is_of, "--cores", "varies something else, on as many cores as its paper")?;
+    }
+    let mut plans: Vec<Plan> = Vec::new();
+    for message_us in or_none(&args.message_us) {
+        for workers_set in or_none(&workers) {
+            let message_ns = message_us.map(|us| (1_000.0 * us).round() as u32);
+            let setting = Setting { workers: workers_set, message_ns };
+            let is_of = |experiment: &Experiment| {
+                experiment.axis == Axis::Workers || setting.of(experiment).workers == workers_set
+            };
+            refuse_unless(&is_of, "--workers", "is not about servers of a cluster")?;
+            let is_of = |experiment: &Experiment| setting.of(experiment).message_ns == message_ns;
+            refuse_unless(&is_of, "--message-us", "has no messages, or varies what they take")?;
+            // Once for each thing that is set: where the number of workers varies, all of them are in one plot.
+            let is_new = |experiment: &&Experiment| {
+                let has_it = |plan: &Plan| {
+                    let has_name = plan.experiments.iter().any(|known| known.name == experiment.name);
+                    has_name && plan.setting.of(experiment) == setting.of(experiment)
+                };
+                !plans.iter().any(has_it)
+            };
+            plans.push(Plan {
+                experiments: experiments.iter().copied().filter(is_new).collect(),
+                cores: cores.clone(),
+                workers: workers.clone(),
+                setting,
+                few: args.quick,
+                size: args.size(),
+                seed: args.seed,
+                ablates: !args.no_ablation,
+            });
         }
     }
-    let size = if args.quick { Size::QUICK } else { Size::FULL };
-    Ok(Plan { experiments, cores, few: args.quick, size, seed: args.seed, ablates: !args.no_ablation })
+    Ok(plans)
+}
+
+/// Each of them; or once none, if there are none.
+fn or_none<T: Copy>(some: &[T]) -> impl Iterator<Item = Option<T>> {
+    let none = some.is_empty().then_some(None);
+    some.iter().copied().map(Some).chain(none)
+}
+
+/// The runs of all plans, each once.
+fn cells(plans: &[Plan]) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for cell in plans.iter().flat_map(Plan::cells) {
+        if !cells.contains(&cell) {
+            cells.push(cell);
+        }
+    }
+    cells
 }
 
 /// As many runs beside each other as there are cores, and memory for.
-fn at_once(plan: &Plan, cells: &[Cell]) -> usize {
-    let bytes = cells.iter().map(|cell| plan.size.bytes(&cell.variant.workload)).max().unwrap_or(0);
+fn at_once(size: &Size, cells: &[Cell]) -> usize {
+    let bytes = cells.iter().map(|cell| size.bytes(&cell.variant.workload)).max().unwrap_or(0);
     // Twice of what the rows take, for what is not rows.
     let fit = memory::available_bytes().map_or(1, |available| available / (2 * bytes.max(1)));
     machine::cores().min(usize::try_from(fit).unwrap_or(usize::MAX)).clamp(1, cells.len().max(1))
 }
 
 /// Runs them all, up to the first that fails.
-fn perform(plan: &Plan, cells: &[Cell]) -> (Vec<(Cell, RunReport)>, Option<Failure>) {
+fn perform(size: &Size, seed: u64, cells: &[Cell]) -> (Vec<(Cell, RunReport)>, Option<Failure>) {
     let display = Display::new(cells);
     let state: Mutex<State> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..at_once(plan, cells) {
+        for _ in 0..at_once(size, cells) {
             scope.spawn(|| {
                 while let Some(at) = next(&state, cells.len()) {
                     let began = Instant::now();
-                    let run = repro::run(&cells[at], &plan.size, plan.seed);
+                    let run = repro::run(&cells[at], size, seed);
                     let mut state = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     match run {
                         Ok(report) => {
@@ -248,7 +303,7 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
 
-    fn plan_of(line: &str) -> Result<Plan, Failure> {
+    fn plans_of(line: &str) -> Result<Vec<Plan>, Failure> {
         match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
             Some(Command::Repro(args)) => planned(&args),
             _ => panic!("not a reproduction"),
@@ -257,7 +312,7 @@ mod tests {
 
     #[test]
     fn runs_that_two_figures_share_are_made_once() {
-        let runs = |line: &str| plan_of(line).unwrap().cells().len();
+        let runs = |line: &str| cells(&plans_of(line).unwrap()).len();
         assert_eq!(runs("noonmark repro granularity-fig3a --cores 1,8 --no-ablation"), 10);
         assert_eq!(runs("noonmark repro granularity-fig3b --cores 8,1,8 --no-ablation"), 20);
         assert_eq!(runs("noonmark repro granularity-fig3a granularity-fig3b --cores 1,8 --no-ablation"), 20);
@@ -267,12 +322,40 @@ mod tests {
         assert_eq!(runs("noonmark repro dynamic-fig1 dynamic-fig4 --no-ablation"), 12);
         assert_eq!(runs("noonmark repro dynamic-fig5 --cores 2,4 --no-ablation"), 4);
         assert!(runs("noonmark repro --all --quick --cores 1,8") > 80);
+        // Two numbers of workers are two points of one plot, or two plots; with two times for messages each is there twice.
+        assert_eq!(runs("noonmark repro sundial-fig8 --workers 8,4 --no-ablation"), 12);
+        assert_eq!(runs("noonmark repro sundial-fig12-servers --workers 8,4 --no-ablation"), 6);
+        assert_eq!(runs("noonmark repro sundial-fig8 --workers 8,4 --message-us 1,0.2 --no-ablation"), 24);
+        assert_eq!(runs("noonmark repro sundial-fig12-servers --message-us 2 --no-ablation"), 3);
+        let all = runs("noonmark repro --all --quick --no-ablation");
+        let more = runs("noonmark repro --all --quick --no-ablation --message-us 2,7");
+        assert!(all < more && more < 2 * all, "{all} {more}");
+    }
+
+    #[test]
+    fn each_setting_is_a_plan() {
+        let of = |line: &str| -> Vec<(Setting, Vec<&str>)> {
+            let names = |plan: &Plan| plan.experiments.iter().map(|experiment| experiment.name).collect();
+            plans_of(line).unwrap().iter().map(|plan| (plan.setting, names(plan))).collect()
+        };
+        let set = |workers, message_ns| Setting { workers, message_ns };
+        assert_eq!(of("noonmark repro dynamic-fig1"), [(set(None, None), vec!["dynamic-fig1"])]);
+        let (seven, ten) = ("sundial-fig7", "sundial-fig10");
+        assert_eq!(
+            of("noonmark repro sundial-fig7 sundial-fig10 --workers 8,4 --message-us 0.2,10"),
+            [
+                (set(Some(4), Some(200)), vec![seven, ten]),
+                (set(Some(8), Some(200)), vec![ten]),
+                (set(Some(4), Some(10_000)), vec![seven, ten]),
+                (set(Some(8), Some(10_000)), vec![ten]),
+            ]
+        );
     }
 
     #[test]
     fn what_cannot_be_asked_for_is_refused() {
         let refused = |line: &str| {
-            let failure = plan_of(line).unwrap_err();
+            let failure = plans_of(line).unwrap_err();
             assert_eq!(failure.status(), 2);
             failure.to_string()
         };
@@ -280,6 +363,14 @@ mod tests {
         assert!(refused("noonmark repro granularity-fig9").contains("granularity-fig2a"));
         assert!(
             refused("noonmark repro dynamic-fig3 --cores 8").contains("dynamic-fig3 varies something else")
+        );
+        assert!(refused("noonmark repro sundial-fig7 --cores 8").contains("sundial-fig7 varies"));
+        assert!(refused("noonmark repro sundial-fig12 --workers 8").contains("sundial-fig12 is not about"));
+        assert!(
+            refused("noonmark repro dynamic-fig3 --message-us 1").contains("dynamic-fig3 has no messages")
+        );
+        assert!(
+            refused("noonmark repro sundial-fig7-messages --message-us 1").contains("varies what they take")
         );
     }
 }

@@ -2,10 +2,7 @@
 //!
 //! ```
 //! use noonmark::{Protocol, TableOptions};
-//! use noonmark_cluster::client::ClusterAbort;
-//! use noonmark_cluster::cluster::Cluster;
-//! use noonmark_cluster::executor::block_on;
-//! use noonmark_cluster::partition::{IndexReach, Partitioning};
+//! use noonmark_cluster::{Cluster, ClusterAbort, IndexReach, Partitioning, block_on};
 //!
 //! let cluster = Cluster::builder().workers(2).build()?;
 //! let options = TableOptions::new().protocol(Protocol::Sundial);

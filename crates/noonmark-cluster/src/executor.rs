@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// How often a thread looks before it goes to sleep: for some tens of microseconds. Measured with `examples/workers.rs` on two cores: with
+/// How often a thread looks before it goes to sleep: for some tens of microseconds. Measured with `noonmark bench workers` on two cores: with
 /// 64 a lone client takes twenty times as long for a transaction, as it and its worker wake each other for each message; with 8,192 the
 /// threads, if there are more of them than cores, keep each other from working.
 pub(crate) const LOOKS_MAX: u32 = 1_024;

@@ -94,3 +94,8 @@ pub mod phases;
 pub mod planted;
 pub mod table_lease;
 pub mod workers;
+
+pub use client::{Client, ClusterAbort, Policy, Table, Transaction};
+pub use cluster::Cluster;
+pub use executor::block_on;
+pub use partition::{IndexReach, Partitioning};

@@ -6,7 +6,7 @@
 mod helpers;
 mod on_servers;
 
-use helpers::{SMALL, named};
+use helpers::{LOOK, SMALL, named};
 use noonmark::Protocol::{self, Adaptive, Dynamic, Occ, Sundial, Swiss, TicToc, TwoPhaseNoWait};
 use noonmark_sim::repro::{self, Cell, Experiment, Plan, Rules, Size};
 use noonmark_workloads::report::{RunReport, Verdict, reproductions_json};
@@ -38,8 +38,7 @@ fn json(seed: u64) -> String {
         cores: vec![4],
         size: Size { rows: 1_000, customers: 10, items: 100, ..SMALL },
         seed,
-        few: true,
-        ablates: false,
+        ..LOOK
     };
     let runs: Vec<(Cell, RunReport)> = plan
         .cells()
@@ -124,14 +123,7 @@ type Point = Vec<(u64, u64)>;
 #[test]
 fn contention_comes_to_the_same_everywhere() {
     let points = |name: &str| {
-        let plan = Plan {
-            experiments: vec![named(name)],
-            cores: Vec::new(),
-            few: true,
-            size: SMALL,
-            seed: 1,
-            ablates: false,
-        };
+        let plan = Plan { experiments: vec![named(name)], ..LOOK };
         let mut points: Vec<Point> = Vec::new();
         for cells in plan.cells().chunks(plan.experiments[0].protocols.len()) {
             let counts_of = |cell| counts(&repro::run(cell, &SMALL, 1).unwrap());
@@ -225,8 +217,7 @@ fn options_of_leases_come_to_the_same_everywhere() {
 #[test]
 fn what_was_not_run_is_not_judged() {
     let cores = vec![2];
-    let (size, experiments) = (SMALL, repro::all().collect());
-    let plan = Plan { experiments, cores, few: true, size, seed: 1, ablates: true };
+    let plan = Plan { experiments: repro::all().collect(), cores, ablates: true, ..LOOK };
     for experiment in &plan.experiments {
         let nothing = repro::conclude(&plan, experiment, &[]);
         assert!(nothing.findings.iter().all(|finding| finding.verdict == Verdict::NotRun));
@@ -265,7 +256,7 @@ fn memory_comes_to_the_same_everywhere() {
                 ("TL2-GV4", 3074, 6, Some(368)),
                 ("TL2-GV5", 7241, 47, Some(40)),
                 ("TinySTM", 2458, 1, Some(2458)),
-                ("2PLSF", 4220, 0, Some(0)),
+                ("2PLSF", 4222, 1, Some(2)),
             ],
         ),
         (
@@ -276,7 +267,7 @@ fn memory_comes_to_the_same_everywhere() {
                 ("TL2-GV4", 3560, 73, Some(224)),
                 ("TL2-GV5", 22219, 850, Some(437)),
                 ("TinySTM", 2378, 28, Some(2383)),
-                ("2PLSF", 19593, 104, Some(221)),
+                ("2PLSF", 19607, 113, Some(235)),
                 ("TicToc", 26902, 314, None),
             ],
         ),
@@ -299,7 +290,7 @@ fn memory_comes_to_the_same_everywhere() {
                 ("TL2-GV4", 6507, 124, Some(339)),
                 ("TL2-GV5", 18562, 795, Some(401)),
                 ("TinySTM", 4814, 58, Some(2443)),
-                ("2PLSF", 11960, 77, Some(206)),
+                ("2PLSF", 11979, 80, Some(208)),
             ],
         ),
         (
@@ -312,7 +303,7 @@ fn memory_comes_to_the_same_everywhere() {
                 ("TL2-GV4", 2052, 2356, Some(804)),
                 ("TL2-GV5", 1999, 2640, Some(210)),
                 ("TinySTM", 2661, 1900, Some(1866)),
-                ("2PLSF", 1485, 419, Some(458)),
+                ("2PLSF", 1595, 465, Some(520)),
             ],
         ),
         (
@@ -325,7 +316,7 @@ fn memory_comes_to_the_same_everywhere() {
                 ("TL2-GV4", 1955, 1292, Some(842)),
                 ("TL2-GV5", 2411, 2136, Some(258)),
                 ("TinySTM", 2338, 1165, Some(1788)),
-                ("2PLSF", 1309, 471, Some(439)),
+                ("2PLSF", 1442, 492, Some(507)),
             ],
         ),
         (
@@ -338,7 +329,7 @@ fn memory_comes_to_the_same_everywhere() {
                 ("TL2-GV4", 3093, 1660, Some(747)),
                 ("TL2-GV5", 3496, 2525, Some(304)),
                 ("TinySTM", 3544, 1270, Some(2109)),
-                ("2PLSF", 1941, 423, Some(487)),
+                ("2PLSF", 2041, 368, Some(445)),
             ],
         ),
     ];
@@ -486,19 +477,65 @@ fn a_commit_costs_the_same_on_any_number_of_servers() {
         [
             ("sundial", 16, 2374, 710),
             ("two-phase-wait-die", 16, 1859, 1080),
+            ("f1", 16, 1642, 934),
+            ("dynamic, frozen without end", 16, 2044, 760),
+            ("dynamic", 16, 2420, 571),
+            ("tictoc", 16, 2380, 685),
             ("sundial", 64, 9371, 2915),
             ("two-phase-wait-die", 64, 7228, 4364),
+            ("f1", 64, 6486, 3750),
+            ("dynamic, frozen without end", 64, 8288, 3001),
+            ("dynamic", 64, 9651, 2359),
+            ("tictoc", 64, 9247, 2779),
         ]
     );
     assert_eq!(verdicts, [Verdict::Agrees, Verdict::NotRun]);
+}
+
+/// What hangs on what messages take: who is ahead, and whether copies are a gain.
+#[test]
+fn sundial_figures_7_and_11_by_messages() {
+    let (runs, verdicts) = experiment("sundial-fig7-messages", SMALL);
+    assert_eq!(
+        runs,
+        [
+            ("sundial", 4, 343, 336),
+            ("two-phase-wait-die", 4, 208, 410),
+            ("f1", 4, 271, 373),
+            ("dynamic, frozen without end", 4, 360, 314),
+            ("dynamic", 4, 385, 234),
+            ("tictoc", 4, 341, 309),
+            ("sundial", 4, 95, 123),
+            ("two-phase-wait-die", 4, 66, 309),
+            ("f1", 4, 32, 97),
+            ("dynamic, frozen without end", 4, 65, 59),
+            ("dynamic", 4, 77, 42),
+            ("tictoc", 4, 51, 85),
+        ]
+    );
+    assert_eq!(verdicts, [Verdict::Agrees, Verdict::Agrees, Verdict::Differs]);
+    let (runs, verdicts) = experiment("sundial-fig11-messages", SMALL);
+    assert_eq!(
+        runs,
+        [
+            ("sundial", 4, 815, 41),
+            ("sundial, always reuse", 4, 807, 99),
+            ("sundial, always request", 4, 835, 35),
+            ("sundial, hybrid", 4, 786, 110),
+            ("sundial", 4, 197, 4),
+            ("sundial, always reuse", 4, 220, 17),
+            ("sundial, always request", 4, 202, 4),
+            ("sundial, hybrid", 4, 221, 13),
+        ]
+    );
+    assert_eq!(verdicts, [Verdict::Differs; 2]);
 }
 
 /// Copies of rows that others read, too, and few write: what is read out of them is not asked for.
 #[test]
 fn sundial_figures_10_and_11() {
     let all = |name: &str| {
-        let experiments = vec![named(name)];
-        let plan = Plan { experiments, cores: Vec::new(), size: SMALL, seed: 1, few: true, ablates: false };
+        let plan = Plan { experiments: vec![named(name)], ..LOOK };
         let runs: Vec<(Cell, RunReport)> = plan
             .cells()
             .into_iter()

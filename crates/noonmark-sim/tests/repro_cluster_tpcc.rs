@@ -202,3 +202,20 @@ fn totals_that_are_added_to_at_commit_spare_conflicts() {
     ];
     assert_eq!(all, pinned);
 }
+
+/// As many warehouses as servers: what a commit sends stays what it is.
+#[test]
+fn a_commit_of_tpcc_costs_the_same_on_any_number_of_servers() {
+    let (runs, verdicts) =
+        experiment("cluster-warehouses", Size { measured_ps: 3 * SMALL.measured_ps, ..SMALL });
+    assert_eq!(
+        runs,
+        [
+            ("sundial", 16, 1614, 204),
+            ("two-phase-wait-die", 16, 1569, 208),
+            ("sundial", 64, 6394, 817),
+            ("two-phase-wait-die", 64, 6546, 832),
+        ]
+    );
+    assert_eq!(verdicts, [Verdict::Agrees, Verdict::NotRun]);
+}

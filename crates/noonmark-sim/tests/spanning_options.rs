@@ -3,10 +3,10 @@
 
 mod helpers;
 
-use helpers::{SMALL, named, reproduced};
+use helpers::{LOOK, SMALL, concluded, named, reproduced};
 use noonmark::Protocol::{Sundial, TwoPhaseWaitDie};
-use noonmark_sim::repro::{self, Cell, Rules, Size};
-use noonmark_workloads::report::Verdict;
+use noonmark_sim::repro::{self, Cell, Plan, Rules, Setting, Size};
+use noonmark_workloads::report::{Reproduction, Verdict};
 use noonmark_workloads::store::Granularity::Coarse;
 
 /// Each choice made otherwise in Figure 12's setting: under `sundial` and under wait-die, commits and attempts that failed.
@@ -106,4 +106,37 @@ fn ours_is_better_than_what_is_printed_where_rows_are_few() {
 fn ours_is_better_than_what_is_printed() {
     let found = findings(Size::FULL);
     assert!(found[..5].iter().all(|(verdict, _)| *verdict == Verdict::Agrees), "{found:#?}");
+}
+
+/// Workers and what a message takes, in place of what an experiment has: what is run is of that, and the page says so; and what it hangs on shows.
+#[test]
+fn what_is_set_is_run_and_said() {
+    let of =
+        |setting: Setting| concluded(&Plan { experiments: vec![named("sundial-fig13")], setting, ..LOOK });
+    let words = |done: &Reproduction, name: &str| {
+        let found = done.choices.iter().find(|(known, _)| known == name);
+        found.map(|(_, words)| words.clone()).unwrap()
+    };
+    let as_it_is = of(Setting::default());
+    let set = of(Setting { workers: Some(4), message_ns: Some(10_000) });
+    assert_eq!([&as_it_is, &set].map(|done| words(done, "workers a server")), ["16", "4"]);
+    assert!(words(&as_it_is, "a message takes").starts_with("2 µs of the sender's"));
+    assert!(words(&set, "a message takes").starts_with("10 µs of the sender's output thread, and 10 µs"));
+    assert_eq!(
+        set.title,
+        format!("{}; with 4 workers a server; with messages that take 10 µs", as_it_is.title)
+    );
+    assert!(
+        set.runs.iter().all(|run| run.parameters["workers a server"] == "4" && run.threads == 16),
+        "{:?}",
+        set.runs
+    );
+    assert!(set.runs[0].committed_per_s < as_it_is.runs[0].committed_per_s / 2.0);
+    // Of what an experiment varies nothing is set, nor of one that has none.
+    let both = Setting { workers: Some(4), message_ns: Some(200) };
+    let varied = named("sundial-fig7-messages");
+    assert_eq!(both.of(varied), Setting { message_ns: None, ..both });
+    assert_eq!(both.of(named("sundial-fig7")), Setting { workers: None, ..both });
+    assert_eq!(both.of(named("sundial-table2-cores")), Setting { workers: Some(4), message_ns: None });
+    assert_eq!(both.of(named("granularity-fig3a")), Setting::default());
 }

@@ -155,7 +155,7 @@ mod tests {
         match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
             Some(Command::Bench(args)) => match args.special {
                 Some(Special::Stm(args)) => runs(&args),
-                None => panic!("not stm"),
+                _ => panic!("not stm"),
             },
             _ => panic!("not a bench"),
         }

@@ -1,6 +1,6 @@
 //! What varies along a plot.
 
-use super::{Variant, Workload};
+use super::{Spanning, Variant, Warehouses, Workload};
 use noonmark_workloads::report::Reproduction;
 
 /// What an experiment varies from one point of its plot to the next.
@@ -42,6 +42,11 @@ pub enum Axis {
     },
     /// How many microseconds the clocks of a cluster's servers are apart.
     Clocks {
+        /// With so many workers a server.
+        workers: usize,
+    },
+    /// How many nanoseconds a message takes of a thread of a cluster's server, at either end.
+    Messages {
         /// With so many workers a server.
         workers: usize,
     },
@@ -93,7 +98,8 @@ impl Axis {
     pub(super) const CACHE: &str = "room for copies, of one server's rows";
     /// What they call the difference between clocks.
     pub(super) const CLOCKS: &str = "difference of the servers' clocks";
-
+    /// What they call what a message takes.
+    pub(super) const MESSAGES: &str = "a message takes";
     /// What they call the workers that share nothing.
     pub(super) const NODES: &str = Reproduction::NODES;
     /// What they call the seed.
@@ -111,6 +117,7 @@ impl Axis {
             Axis::Writes { .. } => Axis::WRITES,
             Axis::Cache { .. } => Axis::CACHE,
             Axis::Clocks { .. } => Axis::CLOCKS,
+            Axis::Messages { .. } => Axis::MESSAGES,
             Axis::Warehouses { .. } => Reproduction::WAREHOUSES,
             Axis::Clients => Reproduction::CLIENTS,
             Axis::Nodes { .. } => Axis::NODES,
@@ -130,8 +137,9 @@ impl Axis {
                 contended.read_only_percent = percent;
                 cores
             }
-            (Axis::Servers { workers }, Workload::Spanning(spanning)) => {
-                spanning.servers = u16::try_from(point).unwrap_or(u16::MAX);
+            (Axis::Servers { workers }, Workload::Spanning(Spanning { servers, .. }))
+            | (Axis::Servers { workers }, Workload::Warehouses(Warehouses { servers, .. })) => {
+                *servers = u16::try_from(point).unwrap_or(u16::MAX);
                 workers
             }
             (Axis::Skew { workers }, Workload::Spanning(spanning)) => {
@@ -157,6 +165,10 @@ impl Axis {
             }
             (Axis::Clocks { workers }, Workload::Spanning(spanning)) => {
                 spanning.clocks_apart_us = u32::try_from(point).unwrap_or(u32::MAX);
+                workers
+            }
+            (Axis::Messages { workers }, workload) => {
+                workload.take_for_messages(u32::try_from(point).unwrap_or(u32::MAX));
                 workers
             }
             (Axis::Warehouses { workers }, Workload::Warehouses(warehouses)) => {
@@ -189,6 +201,28 @@ impl Axis {
         }
     }
 
+    /// The same with so many workers a server, if it is about a cluster's servers, and varies something else than how many workers they have.
+    pub(super) fn with_workers(mut self, count: usize) -> Option<Axis> {
+        match &mut self {
+            Axis::Servers { workers }
+            | Axis::Skew { workers }
+            | Axis::Contended { workers }
+            | Axis::Writes { workers }
+            | Axis::Cache { workers }
+            | Axis::Clocks { workers }
+            | Axis::Messages { workers }
+            | Axis::Warehouses { workers }
+            | Axis::Seeds { workers } => *workers = count,
+            Axis::Cores
+            | Axis::Contention { .. }
+            | Axis::Workers
+            | Axis::Clients
+            | Axis::Nodes { .. }
+            | Axis::ReadOnly { .. } => return None,
+        }
+        Some(self)
+    }
+
     /// Says in the words of the choices what varies, and what does not.
     pub(super) fn mark(self, choices: &mut Vec<(String, String)>) {
         let is_varied = |name: &str| {
@@ -207,6 +241,7 @@ impl Axis {
             | Axis::Writes { workers }
             | Axis::Cache { workers }
             | Axis::Clocks { workers }
+            | Axis::Messages { workers }
             | Axis::Warehouses { workers }
             | Axis::Seeds { workers } => {
                 choices.insert(0, (Reproduction::WORKERS.into(), workers.to_string()))
@@ -240,6 +275,7 @@ impl Axis {
             (Axis::Writes { .. }, _) => format!("at {} writes", list(permille)),
             (Axis::Cache { .. }, _) => format!("with room for {}", list(permille)),
             (Axis::Clocks { .. }, _) => format!("with clocks {} apart", list(micros)),
+            (Axis::Messages { .. }, _) => format!("with messages that take {}", list(nanos)),
             (Axis::Clients, _) => format!("with {} clients", list(|point| point.to_string())),
             (Axis::Nodes { .. }, _) => format!("at {} workers", list(|point| point.to_string())),
             (Axis::Seeds { .. }, _) => {
@@ -263,6 +299,7 @@ impl Axis {
             Axis::Skew { .. } | Axis::Contended { .. } => format!("at {}", hundredths(point)),
             Axis::Writes { .. } | Axis::Cache { .. } => format!("at {}", permille(point)),
             Axis::Clocks { .. } => format!("at {}", micros(point)),
+            Axis::Messages { .. } => format!("at {}", nanos(point)),
         }
     }
 }
@@ -282,4 +319,8 @@ fn permille(point: usize) -> String {
 
 fn micros(point: usize) -> String {
     format!("{point} µs")
+}
+
+fn nanos(point: usize) -> String {
+    format!("{} µs", point as f64 / 1_000.0)
 }

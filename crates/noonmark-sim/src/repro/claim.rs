@@ -1,6 +1,6 @@
 //! What a paper says, as a comparison of runs.
 //!
-//! A figure *agrees* with the paper's if it is within a quarter of it (and, if it is a ratio, on the same side of 1). That is
+//! When a figure *agrees* with the paper's: [`AGREES_IF`]. That is
 //! wide, as it must be: another engine, another language, a simulated machine. The figures themselves stand beside it.
 //!
 //! A *point* is one of the plot's: so many cores, or so many percent ([`Axis`]).
@@ -10,6 +10,10 @@
 use super::{Axis, Cost, Kind, Rules};
 use noonmark_workloads::report::{Finding, RunReport, Verdict, rate};
 use noonmark_workloads::store::Granularity;
+
+/// When a figure agrees with the paper's, in words.
+pub const AGREES_IF: &str = "a figure within a quarter of the paper's, and a ratio on the same side of 1; where the paper gives a bound or an order, if that \
+                             holds";
 
 /// What a paper's text says of an experiment.
 #[derive(Debug)]

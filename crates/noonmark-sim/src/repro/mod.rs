@@ -55,7 +55,7 @@ pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
 }
 
 /// An experiment of a paper: one figure, or one half of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Experiment {
     /// What it is called on a command line.
     pub name: &'static str,
@@ -452,7 +452,7 @@ impl Sharing {
             ),
             ("a waiter waits", format!("for {wait_max_us} µs at most")),
             ("a message is on its way", format!("for {} µs, a sixth more or less", us(latency_ns))),
-            ("a message takes", format!("{} µs of the worker", us(self.handling_ns))),
+            (Axis::MESSAGES, format!("{} µs of the worker", us(self.handling_ns))),
             (
                 "the network server",
                 match server_ns {
@@ -502,6 +502,25 @@ pub struct Warehouses {
     pub cache_permille: u16,
     /// Whether what is prepared is read in any case, under `sundial`.
     pub reads_prepared: bool,
+}
+
+impl Workload {
+    /// A message takes so long at either end; whether there are any.
+    fn take_for_messages(&mut self, ns: u32) -> bool {
+        match self {
+            Workload::Spanning(spanning) => spanning.take_for_messages(ns),
+            Workload::Warehouses(Warehouses { handling_ns, .. })
+            | Workload::Sharing(Sharing { handling_ns, .. }) => {
+                *handling_ns = ns;
+            }
+            Workload::Ycsb { .. }
+            | Workload::Contended(_)
+            | Workload::Leased(_)
+            | Workload::Tpcc { .. }
+            | Workload::Memory(_) => return false,
+        }
+        true
+    }
 }
 
 impl Spanning {
@@ -591,7 +610,7 @@ impl Spanning {
                 },
             ),
             (
-                "a message takes",
+                Axis::MESSAGES,
                 format!(
                     "{} µs of the sender's output thread, and {} µs of the receiver's input thread; of either a server has {io_threads}",
                     us(sending_ns),
@@ -859,6 +878,10 @@ pub struct Plan {
     pub experiments: Vec<&'static Experiment>,
     /// On how many cores, ascending, where that is what varies; as many as each experiment has for itself, if there are none.
     pub cores: Vec<usize>,
+    /// With how many workers a server, ascending, where that is what varies, in the same way.
+    pub workers: Vec<usize>,
+    /// What is set otherwise than the experiments have it.
+    pub setting: Setting,
     /// Whether a few points of each plot are enough.
     pub few: bool,
     /// How large.
@@ -869,11 +892,55 @@ pub struct Plan {
     pub ablates: bool,
 }
 
+/// What experiments on servers of a cluster, or at workers that share nothing, are run with in place of what they have: what their figures hang on
+/// most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// So many workers a server, where something else varies.
+    pub workers: Option<usize>,
+    /// A message takes so long of a thread, at either end, where something else varies.
+    pub message_ns: Option<u32>,
+}
+
+impl Setting {
+    /// As much of it as is of an experiment.
+    pub fn of(self, experiment: &Experiment) -> Setting {
+        let workers = self.workers.filter(|&count| experiment.axis.with_workers(count).is_some());
+        let has_messages = |ns| experiment.variant.workload.clone().take_for_messages(ns);
+        let varies_them = matches!(experiment.axis, Axis::Messages { .. });
+        Setting { workers, message_ns: self.message_ns.filter(|&ns| !varies_them && has_messages(ns)) }
+    }
+
+    /// The experiment with it.
+    fn applied_to(self, experiment: &Experiment) -> Experiment {
+        let Setting { workers, message_ns } = self.of(experiment);
+        let mut experiment = experiment.clone();
+        if let Some(axis) = workers.and_then(|count| experiment.axis.with_workers(count)) {
+            experiment.axis = axis;
+        }
+        if let Some(ns) = message_ns {
+            experiment.variant.workload.take_for_messages(ns);
+        }
+        experiment
+    }
+
+    /// Behind a title.
+    fn in_words(self) -> String {
+        let workers =
+            self.workers.map_or_else(String::new, |count| format!("; with {count} workers a server"));
+        let us = |ns: u32| f64::from(ns) / 1_000.0;
+        let message =
+            self.message_ns.map_or_else(String::new, |ns| format!("; with messages that take {} µs", us(ns)));
+        workers + &message
+    }
+}
+
 impl Plan {
     /// Where an experiment is run, in the order of its plot.
     fn points(&self, experiment: &Experiment) -> &[usize] {
         match experiment.axis {
-            Axis::Cores | Axis::Workers if !self.cores.is_empty() => &self.cores,
+            Axis::Cores if !self.cores.is_empty() => &self.cores,
+            Axis::Workers if !self.workers.is_empty() => &self.workers,
             _ if self.few => experiment.points.few,
             _ => experiment.points.all,
         }
@@ -888,11 +955,12 @@ impl Plan {
                 cells.push(cell);
             }
         };
-        for &experiment in &self.experiments {
-            for &point in self.points(experiment).iter().rev() {
+        for experiment in &self.experiments {
+            let experiment = self.setting.applied_to(experiment);
+            for &point in self.points(&experiment).iter().rev() {
                 experiment.cells(point).for_each(&mut add);
             }
-            for (_, cell) in self.ablation(experiment) {
+            for (_, cell) in self.ablation(&experiment) {
                 add(cell);
             }
         }
@@ -901,7 +969,7 @@ impl Plan {
 
     /// The runs in which one choice is changed, by alternative; those of the variant as it is come first. At the last point
     /// of the plot.
-    fn ablation(&self, experiment: &'static Experiment) -> Vec<(&'static str, Cell)> {
+    fn ablation(&self, experiment: &Experiment) -> Vec<(&'static str, Cell)> {
         let Some(&point) = self.points(experiment).last().filter(|_| self.ablates) else { return Vec::new() };
         let (as_it_is, cores) = experiment.at(point);
         let changed = experiment.alternatives.iter().map(|alternative| {
@@ -964,7 +1032,9 @@ pub fn named(name: &str) -> Option<&'static Experiment> {
 }
 
 /// What came of an experiment: what its paper says, beside these runs.
-pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, RunReport)]) -> Reproduction {
+pub fn conclude(plan: &Plan, experiment: &Experiment, runs: &[(Cell, RunReport)]) -> Reproduction {
+    let setting = plan.setting.of(experiment);
+    let experiment = &setting.applied_to(experiment);
     let found = |wanted: &Cell| runs.iter().find(|(cell, _)| cell == wanted).map(|(_, run)| run);
     let points = plan.points(experiment);
     let mut own: Vec<(usize, RunReport)> = Vec::new();
@@ -989,11 +1059,13 @@ pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, Run
     let left_out = experiment.left_out.iter();
     Reproduction {
         name: experiment.name.into(),
-        title: experiment.title.into(),
+        title: format!("{}{}", experiment.title, setting.in_words()),
         figure: experiment.figure.into(),
         groups: experiment.groups().into(),
         machine: match &experiment.variant.workload {
-            Workload::Spanning(_) if matches!(experiment.axis, Axis::Servers { .. }) => {
+            Workload::Spanning(_) | Workload::Warehouses(_)
+                if matches!(experiment.axis, Axis::Servers { .. }) =>
+            {
                 "servers of a cluster".into()
             }
             Workload::Spanning(spanning) => format!("{} servers", spanning.servers),
@@ -1010,6 +1082,7 @@ pub fn conclude(plan: &Plan, experiment: &'static Experiment, runs: &[(Cell, Run
             .iter()
             .map(|kind| (kind.words.into(), kind.rules.iter().map(|&rule| rule.into()).collect()))
             .collect(),
+        agrees_if: claim::AGREES_IF.into(),
         choices,
         left_out: left_out.map(|&(what, changes)| (what.to_owned(), changes.to_owned())).collect(),
         findings,

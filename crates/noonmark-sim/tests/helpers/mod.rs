@@ -1,6 +1,6 @@
 //! What tests of reproductions have in common.
 
-use noonmark_sim::repro::{self, Cell, Experiment, Plan, Size};
+use noonmark_sim::repro::{self, Cell, Experiment, Plan, Setting, Size};
 use noonmark_workloads::report::{Reproduction, RunReport};
 
 /// A size for tests.
@@ -22,11 +22,27 @@ pub fn named(name: &str) -> &'static Experiment {
 /// An experiment at few points, with seed 1: all runs, and what comes of its claims.
 pub fn reproduced(name: &str, size: Size) -> Reproduction {
     let experiments = vec![named(name)];
-    let plan = Plan { experiments, cores: Vec::new(), size, seed: 1, few: true, ablates: false };
+    concluded(&Plan { experiments, size, ..LOOK })
+}
+
+/// A plan of nothing yet: few points, seed 1, no choice made otherwise.
+pub const LOOK: Plan = Plan {
+    experiments: Vec::new(),
+    cores: Vec::new(),
+    workers: Vec::new(),
+    setting: Setting { workers: None, message_ns: None },
+    size: SMALL,
+    seed: 1,
+    few: true,
+    ablates: false,
+};
+
+/// Runs all of it, and concludes of the first experiment.
+pub fn concluded(plan: &Plan) -> Reproduction {
     let runs: Vec<(Cell, RunReport)> = plan
         .cells()
         .into_iter()
         .map(|cell| (cell.clone(), repro::run(&cell, &plan.size, plan.seed).unwrap()))
         .collect();
-    repro::conclude(&plan, plan.experiments[0], &runs)
+    repro::conclude(plan, plan.experiments[0], &runs)
 }

@@ -6,7 +6,7 @@
 //! rows never beats one over more.
 //!
 //! The baseline of a section is what has no synchronization at all, `plain`, if that was run. It takes no part in the
-//! contest, since it could not. Otherwise the baseline is the `mutex` run: the one with the same index, updates and access
+//! contest, since it could not. Where a cluster was run it is the engine, without messages. Otherwise the baseline is the `mutex` run: the one with the same index, updates and access
 //! where there is one, else the fastest.
 //!
 //! What this does not do: no averages over contests, and no test of significance. One run is one run.
@@ -17,6 +17,8 @@ use super::RunReport;
 pub(super) const BASELINE: &str = "mutex";
 /// The name of what has no synchronization.
 pub(super) const PLAIN: &str = "plain";
+/// The name of the engine, beside a cluster.
+pub const ENGINE: &str = "engine";
 /// A parameter that makes sections, rather than contests within one.
 const STRUCTURE: &str = "structure";
 
@@ -64,7 +66,8 @@ impl<'a> Section<'a> {
 
     /// The name of what the runs of the section are measured by, if it was run.
     pub fn baseline(&self) -> &'static str {
-        if self.runs.iter().any(|run| run.protocol == PLAIN) { PLAIN } else { BASELINE }
+        let was_run = |name: &&str| self.runs.iter().any(|run| run.protocol == *name);
+        [PLAIN, ENGINE].into_iter().find(was_run).unwrap_or(BASELINE)
     }
 
     /// Whether a figure is told of any run of the section.
@@ -142,8 +145,12 @@ impl<'a> Section<'a> {
 
     /// The headings of [`Section::contestant`].
     pub fn contestant_headings(&self) -> Vec<String> {
-        let is_stm = self.runs.first().is_some_and(|run| run.workload == "stm");
-        let mut names = vec![if is_stm { "control" } else { "protocol" }.to_string()];
+        let workload = self.runs.first().map(|run| run.workload.as_str());
+        let mut names = vec![match workload {
+            Some("stm") => "control".to_string(),
+            Some("workers") => "run by".to_string(),
+            _ => "protocol".to_string(),
+        }];
         names.extend(
             ASPECTS.iter().filter(|(_, _, of)| self.varies(*of)).map(|(what, _, _)| what.to_string()),
         );

@@ -30,7 +30,7 @@ mod reproduction;
 mod table;
 
 pub use advice::{Advice, AdvisedOutcome, AdvisedTable, AdvisedTrial, Otherwise, advice_json, advice_text};
-pub use compare::{Contest, Section, sections};
+pub use compare::{Contest, ENGINE, Section, sections};
 pub use json::to_json;
 pub use number::{count, latency, rate, share, times};
 pub use page::{PageHead, page};
@@ -46,11 +46,11 @@ use std::collections::BTreeMap;
 /// The result of one run: one object of the JSON array.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
-    /// The workload: `ycsb`, `tpcc`, `bank`, `counter`, `queue`, `append`, ...
+    /// The workload: `ycsb`, `tpcc`, `bank`, `counter`, `queue`, `append`, `stm`, `workers`, ...
     pub workload: String,
     /// The workload's preset: `granularity`, `sundial`, `a` to `f`, `full`, ...
     pub preset: String,
-    /// The protocol as `Protocol` displays it, or `mutex` for the baseline.
+    /// The protocol as `Protocol` displays it, or `mutex` for the baseline; of `stm` the control; of `workers` who runs them, as `16 clients`, or `engine`.
     pub protocol: String,
     /// `coarse` (a timestamp per row) or `fine` (one per column group).
     pub groups: String,
@@ -82,6 +82,9 @@ pub struct RunReport {
     pub clock_increments: Option<u64>,
     /// Transactions that were made irrevocable because they kept failing, where the concurrency control knows that.
     pub irrevocable: Option<u64>,
+    /// Messages to workers, where a cluster in this process was run. There are as many answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
     /// Whether the workload's consistency conditions held after the run; none where nothing can be checked.
     pub consistent: Option<bool>,
     /// The consistency conditions in words, one each, failed ones first.

@@ -7,7 +7,7 @@
 //! What comes from outside (names, the command line, what a workload says about its consistency) is escaped
 //! wherever it enters.
 
-use super::compare::{BASELINE, Contest, PLAIN, Section, grouped, work_of};
+use super::compare::{BASELINE, Contest, ENGINE, PLAIN, Section, grouped, work_of};
 use super::plots::{self, Bar, Line, Span};
 use super::{RunReport, count, latency, rate, sections, share, to_json};
 use std::fmt::Write;
@@ -138,7 +138,11 @@ fn winners(section: &Section<'_>, contests: &[Contest<'_>]) -> Option<String> {
             rate(best.committed_per_s)
         );
         if let Some(times) = contest.speedup(best).filter(|_| !contest.is_baseline(best)) {
-            let of = if section.baseline() == PLAIN { "the plain structure" } else { "the mutex baseline" };
+            let of = match section.baseline() {
+                PLAIN => "the plain structure",
+                ENGINE => "the engine, without messages",
+                _ => "the mutex baseline",
+            };
             let _ = write!(words, ", {times:.2} times {of}");
         }
         words.push_str("</li>\n");

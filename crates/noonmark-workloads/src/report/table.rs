@@ -4,7 +4,7 @@
 //! a star. Thread counts that do not fit beside each other go below. What does not fit at all, the median and
 //! the abort reasons among it, is on the page and in the JSON.
 
-use super::compare::{BASELINE, Contest, PLAIN, Section};
+use super::compare::{BASELINE, Contest, ENGINE, PLAIN, Section};
 use super::{RunReport, count, latency, rate, sections, share, times};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
 use std::fmt::Write;
@@ -40,6 +40,10 @@ pub fn table(runs: &[RunReport], columns: usize) -> String {
     let words = [
         (BASELINE, "times the throughput of the baseline"),
         (PLAIN, "times the throughput without synchronization, on one thread"),
+        (
+            ENGINE,
+            "times the throughput of the same transactions without messages, on as many threads as there are workers",
+        ),
     ];
     for (baseline, words) in words {
         if sections(runs).iter().any(|section| section.baseline() == baseline) {
@@ -96,6 +100,12 @@ fn figures(section: &Section<'_>) -> Vec<Figure> {
     if section.tells(|run| run.clock_increments) {
         figures.push(("clock/s".into(), |_, run| {
             run.clock_increments.map_or("-".into(), |count| rate(run.per_s(count)))
+        }));
+    }
+    if section.tells(|run| run.requests) {
+        figures.push(("requests".into(), |_, run| {
+            run.requests
+                .map_or("-".into(), |count| format!("{:.2}", count as f64 / run.committed.max(1) as f64))
         }));
     }
     if section.tells(|run| run.irrevocable.filter(|count| *count > 0)) {

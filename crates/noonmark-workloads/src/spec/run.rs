@@ -292,6 +292,7 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             attempts_max: measured.attempts_max,
             clock_increments: None,
             irrevocable: None,
+            requests: None,
             consistent: (!measured.conditions.is_empty())
                 .then(|| measured.conditions.iter().all(|condition| condition.holds)),
             consistency: measured.conditions.iter().map(|condition| condition.words.clone()).collect(),

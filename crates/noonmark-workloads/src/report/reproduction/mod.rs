@@ -45,6 +45,9 @@ pub struct Reproduction {
     /// The kinds of failed attempts that the paper tells apart, each with the rules that are of it here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<(String, Vec<String>)>,
+    /// When a finding is said to agree.
+    #[serde(default)]
+    pub agrees_if: String,
     /// What the paper leaves open, and what was chosen.
     pub choices: Vec<(String, String)>,
     /// What of the paper's experiment is not in it, and what that changes.

@@ -79,10 +79,11 @@ fn contents(html: &mut String, all: &[Reproduction]) {
 fn experiment(html: &mut String, one: &Reproduction) {
     let _ = writeln!(
         html,
-        "<section id=\"{}\">\n<h2>{}: {}</h2>\n<p class=\"common\">{}; seed {}</p>",
+        "<section id=\"{}\">\n<h2>{}: {}</h2>\n<p class=\"common\">{}, virtual; {}; seed {}</p>",
         escape(&one.name),
         escape(&one.figure),
         escape(&one.title),
+        escape(&capital(&one.machine)),
         escape(&one.size),
         one.seed
     );
@@ -170,6 +171,9 @@ fn findings(html: &mut String, one: &Reproduction) {
         );
     }
     html.push_str("</tbody>\n</table>\n</div>\n");
+    if !one.agrees_if.is_empty() {
+        let _ = writeln!(html, "<p class=\"common\">Agrees: {}.</p>", escape(&one.agrees_if));
+    }
 }
 
 fn moved_per_commit(run: &RunReport) -> f64 {

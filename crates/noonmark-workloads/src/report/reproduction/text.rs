@@ -6,7 +6,7 @@ use super::{
 };
 use crate::report::table::{RULED, width};
 use crate::report::{RunReport, latency, rate};
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, TableStyle};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
@@ -66,6 +66,7 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
             let _ = writeln!(text, "\n{STUCK}: {}", stuck.join(", "));
         }
         findings(&mut text, one);
+        choices(&mut text, one, columns);
         left_out(&mut text, one, &all[..at]);
         text.push('\n');
     }
@@ -81,6 +82,9 @@ fn findings(text: &mut String, one: &Reproduction) {
         one.count(Verdict::Differs),
         one.count(Verdict::NotRun)
     );
+    if !one.agrees_if.is_empty() {
+        let _ = writeln!(text, "  (agrees: {})", one.agrees_if);
+    }
     for finding in &one.findings {
         let verdict = match finding.verdict {
             Verdict::Agrees => "agrees ",
@@ -92,6 +96,26 @@ fn findings(text: &mut String, one: &Reproduction) {
         if !finding.reason.is_empty() {
             let _ = writeln!(text, "           why, as far as is known: {}", finding.reason);
         }
+    }
+}
+
+/// What was chosen where the paper leaves it open: names to the left, and what is too long for a line goes on below itself.
+fn choices(text: &mut String, one: &Reproduction, columns: usize) {
+    if one.choices.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nwhat the paper leaves open, and what was chosen");
+    let mut table = Table::new();
+    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(u16::try_from(columns).unwrap_or(u16::MAX));
+    for (name, value) in &one.choices {
+        table.add_row([name, value]);
+    }
+    if let Some(names) = table.column_mut(0) {
+        names.set_padding((2, 1)).set_constraint(ColumnConstraint::ContentWidth);
+    }
+    for line in table.lines() {
+        let _ = writeln!(text, "{}", line.trim_end());
     }
 }
 
