@@ -155,8 +155,7 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
                 desk.counts.irrevocable.add_one();
                 self.ticket.take(desk.host(), &self.room, desk.slot)
             });
-            // No rule says that an attempt may never begin.
-            let _ = self.settle(desk, || C::may_begin(desk));
+            self.wait_to_begin(desk);
             let attempt = Attempt::begin(self, desk, is_irrevocable);
             match attempt.go(&vars, &mut change) {
                 Ok(values) => {
@@ -180,9 +179,19 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
 
     fn settle<R>(&self, desk: &Desk<C, H>, ask: impl FnMut() -> Step<R, Conflict>) -> Result<R, Interrupted> {
         settle_at(desk, ask, || {
-            self.office.refuse_inside_another(Some(desk.slot), &self.epochs);
-            &self.room
+            (!self.office.is_inside_another(Some(desk.slot), &self.epochs)).then_some(&self.room)
         })
+    }
+
+    /// Waits until the next attempt may begin.
+    fn wait_to_begin(&self, desk: &Desk<C, H>) {
+        let room = || {
+            // No attempt is under way that could be interrupted.
+            self.office.refuse_inside_another(Some(desk.slot), &self.epochs);
+            Some(&self.room)
+        };
+        // No rule says that an attempt may never begin.
+        let _ = settle_at(desk, || C::may_begin(desk), room);
     }
 }
 
@@ -200,6 +209,8 @@ struct Seat<'a, T: Plain, C: Control, H: Host> {
 
 impl<T: Plain, C: Control, H: Host> Drop for Seat<'_, T, C, H> {
     fn drop(&mut self) {
+        // Between two attempts, if that is where it was refused; else there is nothing to give up.
+        C::give_up(self.table.office.desk(self.slot), |on| self.table.room.wake(on));
         self.table.office.leave(self.slot);
     }
 }

@@ -67,7 +67,9 @@
 //! # What it does not do
 //!
 //! It is not durable (§6); `run.rs` says where that would go. It knows nothing of tables, and nothing of the engine.
-//! Transactions do not nest.
+//! Transactions do not nest: one of another world that runs inside is a transaction of its own, which stays whatever comes of the outer
+//! one. (Where some thread has one of world *A* inside one of world *B*, and another one the other way round, the two may wait for each
+//! other for ever: keep to one order.)
 
 mod cell;
 mod control;

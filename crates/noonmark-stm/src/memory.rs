@@ -195,7 +195,7 @@ impl<C: Control, H: Host> Office<C, H> {
     }
 
     /// Whether the caller is in the midst of an attempt, at another desk than this.
-    fn is_inside_another(&self, desk: Option<SlotId>, epochs: &Epochs) -> bool {
+    pub(crate) fn is_inside_another(&self, desk: Option<SlotId>, epochs: &Epochs) -> bool {
         let hint = self.host().caller_hint();
         let mut others = (0..self.count()).filter(|other| desk.is_none_or(|desk| desk.index() != *other));
         others.any(|other| self.is_at_work(hint, other, epochs))
@@ -381,7 +381,7 @@ impl<W: World> Memory<W> {
 }
 
 #[cold]
-fn begun_inside_another() -> ! {
+pub(crate) fn begun_inside_another() -> ! {
     panic!(
         "a transaction began inside another one of the same world: hand on the handle of the outer one instead"
     )
@@ -421,7 +421,7 @@ unsafe impl<W: World> Send for Seat<W> {}
 
 impl<W: World> Seat<W> {
     #[inline(always)]
-    pub(crate) fn desk(&self) -> &Desk<W::Control, W::Host> {
+    pub(crate) fn desk(&self) -> &'static Desk<W::Control, W::Host> {
         self.desk
     }
 

@@ -95,6 +95,8 @@ impl<T: Send + Sync + 'static, W: World> TQueue<T, W> {
     {
         let Some(first) = self.first.get(tx)? else { return Ok(None) };
         let next = first.follow(tx, |item| &item.next)?;
+        // Before anything is changed: that is users' code.
+        let value = first.value.clone();
         self.first.set(tx, next)?;
         if next.is_none() {
             self.last.set(tx, None)?;
@@ -102,7 +104,7 @@ impl<T: Send + Sync + 'static, W: World> TQueue<T, W> {
         // SAFETY: the root led to it, and the last one if it was the last; neither does any more. Only the transaction
         // that takes it out frees it: another one that did so too would conflict with this one.
         unsafe { first.free(tx) };
-        Ok(Some(first.value.clone()))
+        Ok(Some(value))
     }
 
     /// The first item, if there is one.

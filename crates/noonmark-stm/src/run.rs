@@ -42,7 +42,7 @@
 
 use crate::control::{Conflict, Control, Ending};
 use crate::desk::{Cause, Desk};
-use crate::memory::Seat;
+use crate::memory::{Memory, Seat};
 use crate::transaction::{Interrupted, Irrevocable, Snapshot, Tx, wait_to_begin};
 use crate::world::{StarvationFree, World};
 use noonmark_core::{Host, Peg, WaitFor, Work};
@@ -178,6 +178,7 @@ pub(crate) fn irrevocably<'env, W: World, T>(
 where
     W::Control: StarvationFree,
 {
+    let _unfinished = Unfinished::at(seat);
     run_on(seat, &mut Once(Some(body)), Record::default(), true)
         .unwrap_or_else(|interrupted| refuse_of_another(interrupted))
 }
@@ -364,6 +365,33 @@ fn abandon<W: World>(seat: &Seat<W>) {
     ManuallyDrop::new(Attempt { seat, desk: seat.desk(), peg: seat.peg }).undo(Ending::Cancel);
 }
 
+/// A transaction between two of its attempts, when users' code runs: what its last attempt was released with is for the next one. Given up
+/// when dropped: by a panic; or where nothing is left to give up.
+struct Unfinished<W: World> {
+    memory: &'static Memory<W>,
+    desk: &'static Desk<W::Control, W::Host>,
+}
+
+impl<W: World> Unfinished<W> {
+    fn at(seat: &Seat<W>) -> Self {
+        Unfinished { memory: seat.memory, desk: seat.desk() }
+    }
+
+    /// Drops what is of no use.
+    #[cold]
+    fn drop<T>(seat: &Seat<W>, of_no_use: T) {
+        let unfinished = Unfinished::at(seat);
+        drop(of_no_use);
+        std::mem::forget(unfinished);
+    }
+}
+
+impl<W: World> Drop for Unfinished<W> {
+    fn drop(&mut self) {
+        W::Control::give_up(self.desk, |on| self.memory.room.wake(on));
+    }
+}
+
 /// How much a transaction keeps that is to be freed when it is over.
 const DUE_MAX: usize = 1_024;
 
@@ -398,7 +426,7 @@ fn try_first<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     body: &mut B,
 ) -> Result<Result<T, E>, Option<Failed>> {
     // (Whoever gives up at once is irrevocable from the start.)
-    if seat.is_ready() { try_once(seat, body, false, drop).map_err(Some) } else { Err(None) }
+    if seat.is_ready() { try_once(seat, body, false, Unfinished::drop).map_err(Some) } else { Err(None) }
 }
 
 /// Whether who has failed as often looks whether it is himself who is in his way: whether he is in the midst of another attempt, or
@@ -437,7 +465,7 @@ fn try_once<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     seat: &mut Seat<W>,
     body: &mut B,
     is_irrevocable: bool,
-    of_no_use: impl FnOnce(Result<T, E>),
+    of_no_use: impl FnOnce(&Seat<W>, Result<T, E>),
 ) -> Result<Result<T, E>, Failed> {
     let attempt = Attempt::begin(seat, is_irrevocable);
     let answer = body.call(attempt.desk());
@@ -445,7 +473,7 @@ fn try_once<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         (None, Ok(value)) => match attempt.conclude(B::IS_VIEW && !is_irrevocable) {
             Ok(()) => Ok(Ok(value)),
             Err(failed) => {
-                of_no_use(Ok(value));
+                of_no_use(seat, Ok(value));
                 Err(failed)
             }
         },
@@ -455,7 +483,7 @@ fn try_once<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         }
         (Some(cause), answer) => {
             let failed = attempt.fail(cause);
-            of_no_use(answer);
+            of_no_use(seat, answer);
             Err(failed)
         }
     }
@@ -469,6 +497,7 @@ fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     mut body: B,
     failed: Option<Failed>,
 ) -> Result<T, E> {
+    let _unfinished = Unfinished::at(seat);
     let record = failed.map_or_else(Record::default, |failed| after(seat, failed, Record::default()));
     run_on(seat, &mut body, record, false)
 }
@@ -521,7 +550,7 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         });
         wait_to_begin::<W>(seat.desk());
         let mut of_no_use = None;
-        let ended = try_once(seat, body, is_irrevocable, |answer| of_no_use = Some(answer));
+        let ended = try_once(seat, body, is_irrevocable, |_, answer| of_no_use = Some(answer));
         drop(ticket);
         drop(of_no_use);
         match ended {

@@ -27,6 +27,7 @@
 use crate::control::{Conflict, Control};
 use crate::desk::{Cause, Desk};
 use crate::lines::Spot;
+use crate::memory::begun_inside_another;
 use crate::place::Place;
 use crate::plain::Plain;
 use crate::world::{Global, World};
@@ -258,17 +259,17 @@ pub(crate) fn settle<W: World, R>(
 ) -> Result<R, Interrupted> {
     settle_at(desk, ask, || {
         let memory = W::memory();
-        memory.refuse_inside_another(desk.slot);
-        &memory.room
+        (!memory.is_inside_another(desk.slot)).then_some(&memory.room)
     })
 }
 
-/// As [`settle`], of whatever has this waiting room, which is asked for before each sleep.
+/// As [`settle`], of whatever has this waiting room, which is asked for before each sleep; none, if the caller would be the one for whom
+/// he waits.
 #[inline(always)]
 pub(crate) fn settle_at<'a, C: Control, H: Host, R>(
     desk: &Desk<C, H>,
     mut ask: impl FnMut() -> Step<R, Conflict>,
-    room: impl Fn() -> &'a WaitingRoom,
+    room: impl Fn() -> Option<&'a WaitingRoom>,
 ) -> Result<R, Interrupted> {
     match ask() {
         Step::Ready(granted) => Ok(granted),
@@ -286,14 +287,21 @@ fn interrupted<C: Control, H: Host>(desk: &Desk<C, H>, conflict: Conflict) -> In
 /// Somebody is about to let go, or must be waited for.
 #[cold]
 fn ask_again<'a, C: Control, H: Host, R>(
-    room: impl Fn() -> &'a WaitingRoom,
+    room: impl Fn() -> Option<&'a WaitingRoom>,
     desk: &Desk<C, H>,
     mut ask: impl FnMut() -> Step<R, Conflict>,
 ) -> Result<R, Interrupted> {
     let mut turn = 0;
     loop {
         let answer = match ask() {
-            Step::Wait(on, _) if turn >= WAIT_TURNS => sleep(room(), desk, on, &mut ask),
+            Step::Wait(on, conflict) if turn >= WAIT_TURNS => {
+                let Some(room) = room() else {
+                    // The rule is half done, and stays so: whoever catches the panic inside the closure gets nothing more out of the attempt.
+                    desk.interrupt(Cause::Conflict(conflict));
+                    begun_inside_another()
+                };
+                sleep(room, desk, on, &mut ask)
+            }
             answer => answer,
         };
         match answer {
@@ -333,8 +341,14 @@ fn sleep<C: Control, H: Host, R>(
 /// Waits until the next attempt may begin.
 #[inline(always)]
 pub(crate) fn wait_to_begin<W: World>(desk: &Desk<W::Control, W::Host>) {
+    let memory = W::memory();
+    let room = || {
+        // No attempt is under way that could be interrupted.
+        memory.refuse_inside_another(desk.slot);
+        Some(&memory.room)
+    };
     // No rule says that an attempt may never begin.
-    let _ = settle::<W, ()>(desk, || W::Control::may_begin(desk));
+    let _ = settle_at(desk, || W::Control::may_begin(desk), room);
 }
 
 /// A lock of this world, and where it is.
@@ -376,6 +390,10 @@ fn read_on<W: World, T: Plain>(
     tracked: bool,
     cells: &T::Cells,
 ) -> Result<T::Words, Interrupted> {
+    // (What has been interrupted may still read what is granted at once.)
+    if desk.cause().is_some() {
+        return Err(Interrupted(()));
+    }
     settle::<W, T::Words>(desk, || {
         W::Control::read_on(desk, lock, tracked, || load::<W, T>(desk, lock, cells))
     })

@@ -181,7 +181,7 @@ global!(Dctl, Dcotl, DctlSf, DcotlSf, Tl2Gv4, Tl2Gv5, TinyStm, TwoPlSf);
 /// [`irrevocably`]). Another transaction of the same world (also [`TVar::load`](crate::TVar::load), and whatever is run when the
 /// closure drops a value): it would not be part of this one, could not see what this one has written, if it wanted what this
 /// one has locked would wait for ever, and if it wrote what this one has read would have it run again for ever; so it panics, at
-/// once as a rule, at the latest before either happens. To answer something whose `Drop` runs transactions: should the attempt come to nothing, it is dropped
+/// once as a rule, at the latest before it would wait, or when this one has come to nothing nine times because of it. To answer something whose `Drop` runs transactions: should the attempt come to nothing, it is dropped
 /// while the slot is still held, and waits for ever if all others wait likewise. Long work, while others wait for what was written. That variables live as
 /// long as the transaction, that handles do not leave it, and that it stays on its thread, is seen to by the types.
 ///

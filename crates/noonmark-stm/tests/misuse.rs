@@ -4,14 +4,17 @@
 mod support;
 
 use noonmark_stm::{
-    Boxed, Interrupted, Look, Structure, TField, THashMap, TLink, TMap, TRavlMap, TRbMap, TRef, TRoot,
-    TSkipMap, TVar, TZipMap, World,
+    Boxed, Interrupted, Look, StarvationFree, Structure, TField, THashMap, TLink, TMap, TRavlMap, TRbMap,
+    TRef, TRoot, TSkipMap, TVar, TZipMap, World,
 };
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI64, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use support::for_each_control;
 
 /// Counts how many there are, and tells when it is looked at or dropped after it was dropped.
@@ -404,6 +407,208 @@ fn hashing_may_panic<W: World>() {
                 "a panic after {hashes} hashes"
             );
         }
+    }
+}
+
+thread_local! {
+    /// What is done at the next comparison of this thread's, and after how many more one panics.
+    static COMPARISON: Cell<Option<(Box<dyn FnOnce()>, u32)>> = const { Cell::new(None) };
+    static COMPARISONS_LEFT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A key at whose comparison other things happen.
+struct Eventful(u64, Counted);
+
+impl Ord for Eventful {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.1.check();
+        other.1.check();
+        let left = COMPARISONS_LEFT.replace(COMPARISONS_LEFT.get().saturating_sub(1));
+        if left == 1 {
+            std::panic::resume_unwind(Box::new("not to be compared"));
+        }
+        if let Some((event, left)) = COMPARISON.take() {
+            event();
+            COMPARISONS_LEFT.set(left);
+        }
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Eventful {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Eventful {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Eventful {}
+
+/// While one looks for a key, another adds chains: then the first has a place to look for that it has not got. A panic of a comparison
+/// then leaves the map as it was, also to a closure that catches it and commits.
+fn comparing_may_panic_in_new_chains<W: World>()
+where
+    W::Control: StarvationFree,
+{
+    let (mut caught, mut taken_out) = (0, 0);
+    for round in 0..200 {
+        let alive = Arc::new(AtomicI64::new(0));
+        let map = Arc::new(TSkipMap::<Eventful, Boxed<Counted>, W>::new_in());
+        let key = |key: u64| Eventful(key, Counted::new(&alive));
+        W::atomically(|tx| map.insert(tx, key(10), Counted::new(&alive)).map(drop));
+        // Puts in what comes before the one that is compared with, or takes out what another has put in after it.
+        let is_insertion = round % 2 == 0;
+        let (others, by_another, left) = (map.clone(), alive.clone(), if is_insertion { 1 } else { 2 });
+        let event = move || {
+            let put_in = move || {
+                for number in 20..if is_insertion { 60 } else { 21 } {
+                    let key = || Eventful(number, Counted::new(&by_another));
+                    W::atomically(|tx| others.insert(tx, key(), Counted::new(&by_another)).map(drop));
+                }
+            };
+            std::thread::spawn(put_in).join().unwrap();
+        };
+        COMPARISON.set(Some((Box::new(event), left)));
+        let is_done = W::irrevocably(|tx| {
+            let change = || match is_insertion {
+                true => map.insert(tx, key(5), Counted::new(&alive)).map(drop),
+                false => map.remove(tx, &key(20)).map(drop),
+            };
+            Ok(catch_unwind(AssertUnwindSafe(change)).map(|done| done.unwrap()).is_ok())
+        });
+        let happened = COMPARISON.take().is_none();
+        COMPARISONS_LEFT.set(0);
+        assert!(happened);
+        caught += u32::from(!is_done);
+        taken_out += u32::from(is_done && !is_insertion);
+        settle::<W>();
+        let others = if is_insertion { 40 } else { 1 };
+        let expected =
+            1 + if is_insertion { others + usize::from(is_done) } else { others - usize::from(is_done) };
+        assert_eq!(W::view(|tx| map.check(tx)).0, expected);
+        assert_eq!(alive.load(Relaxed), 2 * expected as i64);
+        drop(map);
+        assert_eq!(alive.load(Relaxed), 0);
+    }
+    // In a fourth of the insertions, by chance.
+    assert!(caught > 10, "nothing that could have gone wrong");
+    assert_eq!(taken_out, 100, "to take something out, nothing is compared with once it is found");
+}
+
+/// Whoever catches the panic with which a transaction inside another one is refused gets nothing more out of its attempt: it is
+/// in the midst of a rule. (Under two-phase locking, where it would wait.)
+fn a_refusal_that_is_caught<W: World>() {
+    for does_write in [false, true] {
+        let (var, count) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
+        let (mut outer, mut inner) = (W::session(), W::session());
+        outer.atomically(|tx| {
+            if does_write {
+                var.get(tx).map(drop)?
+            } else {
+                var.set(tx, 1)?
+            };
+            is_refused(|| {
+                inner.atomically(|tx| {
+                    let refused = catch_unwind(AssertUnwindSafe(|| match does_write {
+                        true => var.set(tx, 2),
+                        false => var.get(tx).map(drop),
+                    }));
+                    if let Ok(answer) = refused {
+                        return answer;
+                    }
+                    if does_write {
+                        let _ = count.set(tx, 7);
+                    } else if let Ok(before) = count.get(tx) {
+                        let add_one = || W::atomically(|tx| count.update(tx, |count| count + 1));
+                        std::thread::scope(|scope| scope.spawn(add_one).join().unwrap());
+                        let _ = count.set(tx, before + 1);
+                        panic!("what it goes on to read it has not got");
+                    }
+                    Ok(())
+                })
+            });
+            Ok(())
+        });
+        assert_eq!((var.load(), count.load()), (u64::from(!does_write), 0));
+    }
+}
+
+/// Whoever loses a conflict under two-phase locking draws a number that it keeps until it is over: also when that is a panic between two
+/// of its attempts.
+#[test]
+fn a_number_goes_with_a_transaction_that_panics_between_attempts() {
+    noonmark_stm::world! {
+        struct Here: noonmark_stm::TwoPlSf, noonmark_stm::Threads, noonmark_stm::Own = noonmark_stm::Memory::new(
+            noonmark_stm::Settings::default(),
+            noonmark_stm::Threads::default(),
+        );
+    }
+    struct Explosive(bool);
+    impl Drop for Explosive {
+        fn drop(&mut self) {
+            if self.0 {
+                std::panic::resume_unwind(Box::new("dropped"));
+            }
+        }
+    }
+    let var = TVar::<u64, Here>::new_in(0);
+    let mut session = Here::session();
+    // It loses to irrevocable ones, so many of them, one after another: the odd stages are theirs.
+    for losses in [1, 1, 2, 2] {
+        let before = Here::memory().statistics();
+        let stage = AtomicU64::new(0);
+        let awaits = |awaited| {
+            while stage.load(SeqCst) != awaited {
+                std::thread::yield_now();
+            }
+        };
+        let mut attempts = 0;
+        let loser = || {
+            session.atomically(|tx| {
+                attempts += 1;
+                awaits(2 * attempts - 1);
+                let _ = var.get(tx);
+                stage.store(2 * attempts, SeqCst);
+                Ok(Explosive(attempts == losses))
+            })
+        };
+        std::thread::scope(|scope| {
+            let loser = scope.spawn(|| catch_unwind(AssertUnwindSafe(loser)).is_err());
+            for loss in 1..=losses {
+                Here::irrevocably(|tx| {
+                    var.set(tx, loss)?;
+                    stage.store(2 * loss - 1, SeqCst);
+                    awaits(2 * loss);
+                    Ok(())
+                });
+            }
+            assert!(loser.join().unwrap(), "it has panicked");
+        });
+        assert_eq!(
+            Here::memory().statistics().clock - before.clock,
+            1,
+            "one number for each transaction that loses"
+        );
+    }
+}
+
+mod two_phase {
+    use crate::support::for_each_control;
+
+    for_each_control! { [two_pl_sf] in table [two_pl_sf]: a_refusal_that_is_caught, }
+}
+
+mod starvation_free {
+    use crate::support::for_each_control;
+
+    for_each_control! {
+        [dctl_sf, dcotl_sf, two_pl_sf] in table [dcotl_sf]:
+        comparing_may_panic_in_new_chains,
     }
 }
 

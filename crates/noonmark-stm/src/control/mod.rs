@@ -228,6 +228,9 @@ pub trait Control: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn release<H: Host>(me: &Desk<Self, H>, ending: Ending, wake: impl FnMut(WaitFor));
 
+    /// A transaction whose last attempt was to be followed by another one is given up instead, by a panic in between.
+    fn give_up<H: Host>(_: &Desk<Self, H>, _: impl FnMut(WaitFor)) {}
+
     /// What those wait for who wait for a change of what was read.
     #[doc(hidden)]
     fn awaited(read: Self::Read) -> WaitFor;

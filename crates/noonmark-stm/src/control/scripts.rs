@@ -318,6 +318,82 @@ fn third_scenario() {
     );
 }
 
+/// What one has read is valid for as long as he says that it was: who writes it afterwards comes later. (Under TicToc, where times are told
+/// by that; here those of b are ahead of those of a.)
+#[test]
+fn what_was_read_by_one_who_committed_is_written_later() {
+    script(
+        "write skew: one is through before the other writes, whose own read is still valid at the time at which a was written",
+        "           | DCTL    | DCOTL   | TL2-GV4 | TL2-GV5 | TinySTM | 2PLSF   | TicToc
+         3 begins   | .       | .       | .       | .       | .       | .       | .
+         3 writes b | .       | .       | .       | .       | .       | .       | .
+         3 commits  | .       | .       | .       | .       | .       | .       | .
+         3 begins   | .       | .       | .       | .       | .       | .       | .
+         3 writes b | .       | .       | .       | newer   | .       | .       | .
+         3 commits  | .       | .       | .       | -       | .       | .       | .
+         2 begins   | .       | .       | .       | .       | .       | .       | .
+         2 reads b  | newer   | newer   | 3       | 3       | 3       | 3       | 3
+         1 begins   | .       | .       | .       | .       | .       | .       | .
+         1 reads a  | 0       | 0       | 0       | 0       | 0       | 0       | 0
+         1 writes b | .       | .       | .       | .       | .       | waits   | .
+         1 commits  | .       | .       | .       | .       | .       | waits   | .
+         2 writes a | -       | -       | .       | .       | .       | locked  | .
+         2 commits  | -       | -       | changed | changed | changed | -       | changed
+         a          | 0       | 0       | 0       | 0       | 0       | 0       | 0
+         b          | 1       | 1       | 1       | 1       | 1       | 3       | 1
+         clock      | 2       | 2       | 6       | 3       | 5       | 3       | 1",
+    );
+}
+
+/// One sleeps until a changes, another undoes what he has written there: then a third commits, and the first is told. (TicToc lets nobody
+/// sleep.)
+#[test]
+fn who_sleeps_hears_of_a_commit_that_follows_an_undoing() {
+    fn told<C: Control>() {
+        let mut stage = Stage::<C>::new();
+        for step in ["1 begins", "1 reads a"] {
+            stage.answer(step);
+        }
+        let sleeper = &stage.desks[1];
+        C::release(sleeper, Ending::Cancel, |_| ());
+        let read = sleeper.reads.iter().next().expect("it has read");
+        assert!(C::watch(sleeper, read), "{}: nothing has changed", C::NAME);
+        let awaited = C::awaited(read.entry);
+        let mut woken = Vec::new();
+        // (What is undone may be newer than the next one likes, who then begins anew.)
+        for (step, ending) in [(2, Ending::Cancel), (3, Ending::Commit), (3, Ending::Commit)] {
+            let desk = &stage.desks[step];
+            desk.begin(false, step);
+            C::begin(desk, false);
+            let ending = match C::write(desk, Spot::of(&stage.locks[0])) {
+                Step::Ready(()) => {
+                    desk.store::<u64>(Spot::of(&stage.locks[0]), &stage.cells[0], step as u64);
+                    ending
+                }
+                Step::Abort(conflict) => Ending::Restart(conflict),
+                Step::Busy(_) | Step::Wait(..) => panic!("{}: nobody is in the way", C::NAME),
+            };
+            if ending == Ending::Commit {
+                C::validate(desk).expect("it has read nothing");
+            } else {
+                desk.undo();
+            }
+            C::release(desk, ending, |on| woken.push(on));
+            desk.settle(ending == Ending::Commit, &stage.epochs);
+        }
+        assert_eq!(stage.state("a"), "3", "{}", C::NAME);
+        assert!(woken.contains(&awaited), "{}: it sleeps on", C::NAME);
+    }
+    told::<Dctl>();
+    told::<DctlSf>();
+    told::<Dcotl>();
+    told::<DcotlSf>();
+    told::<Tl2Gv4>();
+    told::<Tl2Gv5>();
+    told::<TinyStm>();
+    told::<TwoPlSf>();
+}
+
 /// §4.4: both read only. Under a deferred clock what was just written restarts them once, and advances the clock.
 #[test]
 fn fourth_scenario() {

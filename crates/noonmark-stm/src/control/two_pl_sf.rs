@@ -14,8 +14,8 @@
 //! that is older: its attempts are at most as many as there are slots in use (and one
 //! more for each irrevocable one that comes, which is older than all). A transaction that meets nobody draws nothing.
 //!
-//! An irrevocable one has the timestamp 0, and is thus never interrupted. The ticket of the driver sees to it that there is
-//! one at a time.
+//! An irrevocable one has a timestamp below all that are drawn, and is thus never interrupted. The ticket of the driver sees to it that
+//! there is one at a time; the next has the next one, so that whoever waits until one is over does not wait for those that follow.
 //!
 //! # In whose rows a writer looks
 //!
@@ -75,6 +75,8 @@ pub struct TwoPlSf;
 const NONE: u64 = u64::MAX;
 /// One is about to be drawn.
 const DRAWING: u64 = u64::MAX - 1;
+/// The first timestamp that is drawn. Below are those of irrevocable transactions, which go round: so many are never looked at again.
+const FIRST: u64 = 1 << 40;
 /// Of a timestamp: somebody sleeps until its transaction is over.
 const AWAITED: u64 = 1;
 
@@ -90,8 +92,10 @@ struct Announced {
 /// What all transactions share.
 #[derive(Debug)]
 pub struct Shared {
-    /// The conflict clock: the number that is drawn next. From 1 on: 0 is the irrevocable transaction's.
+    /// The conflict clock: from 1 on, so much more than [`FIRST`] less one is the number that is drawn next.
     clock: CachePadded<AtomicU64>,
+    /// How many transactions were irrevocable.
+    irrevocable: AtomicU64,
     /// By slot.
     announced: Box<[CachePadded<Announced>]>,
     rows: Rows,
@@ -101,6 +105,7 @@ impl Default for Shared {
     fn default() -> Self {
         Shared {
             clock: CachePadded(AtomicU64::new(1)),
+            irrevocable: AtomicU64::new(0),
             announced: (0..read_rows::SLOTS)
                 .map(|_| Announced { number: AtomicU64::new(NONE), is_read_awaited: AtomicU64::new(0) })
                 .map(CachePadded)
@@ -146,7 +151,7 @@ impl Shared {
             self.of(host, slot, Access::Write).store(DRAWING, Ordering::SeqCst);
         }
         host.touch(|| Space::Clock.line(0), Access::ReadModifyWrite);
-        let number = self.clock.fetch_add(1, Ordering::SeqCst);
+        let number = FIRST - 1 + self.clock.fetch_add(1, Ordering::SeqCst);
         self.of(host, slot, Access::Write).store(number << 1, Ordering::SeqCst);
         number
     }
@@ -311,7 +316,7 @@ impl Control for TwoPlSf {
     fn may_begin<H: Host>(me: &Desk<Self, H>) -> Step<(), Conflict> {
         let Some((other, his)) = me.local.makes_way_for.get() else { return Step::Ready(()) };
         let now = me.shared().look(me.host(), other);
-        // The marked and the unmarked are of one transaction; numbers do not come back.
+        // The marked and the unmarked are of one transaction. Numbers do not come back.
         if now >> 1 != his >> 1 {
             me.local.makes_way_for.set(None);
             return Step::Ready(());
@@ -335,8 +340,10 @@ impl Control for TwoPlSf {
     #[inline(always)]
     fn begin<H: Host>(me: &Desk<Self, H>, is_irrevocable: bool) {
         if is_irrevocable {
-            // It is never begun anew, so it has no number yet. Before its first lock, as if it had drawn.
-            me.shared().of(me.host(), me.slot, Access::Write).store(0, Ordering::SeqCst);
+            // Relaxed: the ticket's holder's, who is one at a time.
+            let number = me.shared().irrevocable.fetch_add(1, Ordering::Relaxed) % FIRST;
+            // It is never begun anew, so it has none yet. Before its first lock, as if it had drawn.
+            me.shared().of(me.host(), me.slot, Access::Write).store(number << 1, Ordering::SeqCst);
         }
     }
 
@@ -450,9 +457,15 @@ impl Control for TwoPlSf {
             me.shared().has_left(me.host(), me.slot, &mut wake);
         }
         if !matches!(ending, Ending::Restart(_)) {
-            me.local.makes_way_for.set(None);
-            me.shared().forget(me.host(), me.slot, wake);
+            Self::give_up(me, wake);
         }
+    }
+
+    /// The slot's number goes with its transaction: whoever works here next would make others wait for ever.
+    #[inline]
+    fn give_up<H: Host>(me: &Desk<Self, H>, wake: impl FnMut(WaitFor)) {
+        me.local.makes_way_for.set(None);
+        me.shared().forget(me.host(), me.slot, wake);
     }
 
     fn awaited(read: Read) -> WaitFor {
@@ -592,6 +605,54 @@ mod tests {
     use crate::desk::Common;
     use noonmark_core::Threads;
     use std::sync::Arc;
+
+    /// Whoever makes way comes again when the older one is over, not before.
+    #[test]
+    fn the_younger_begins_anew_when_the_older_is_over() {
+        for ending in [Ending::Commit, Ending::Cancel] {
+            let common = Arc::new(Common::<TwoPlSf, Threads>::new(Threads::default(), 0));
+            let desk = |slot| Desk::new(SlotId::new(slot).unwrap(), common.clone());
+            let (older, younger, third) = (desk(0), desk(1), desk(2));
+            let (a, b) = (Lock::default(), Lock::default());
+            assert_eq!(TwoPlSf::write(&third, Spot::of(&b)), Step::Ready(()));
+            assert_eq!(TwoPlSf::write(&older, Spot::of(&a)), Step::Ready(()));
+            // It draws.
+            assert!(matches!(TwoPlSf::write(&older, Spot::of(&b)), Step::Wait(..)));
+            assert_eq!(TwoPlSf::write(&younger, Spot::of(&a)), Step::Abort(Conflict::WriteLocked));
+            TwoPlSf::release(&younger, Ending::Restart(Conflict::WriteLocked), |_| ());
+            assert!(matches!(TwoPlSf::may_begin(&younger), Step::Wait(..)));
+            // An attempt of the older one ends, but not the transaction.
+            TwoPlSf::release(&older, Ending::Restart(Conflict::WriteLocked), |_| ());
+            younger.set_goes_to_sleep(true);
+            let Step::Wait(awaited, _) = TwoPlSf::may_begin(&younger) else {
+                panic!("the older one is not over")
+            };
+            younger.set_goes_to_sleep(false);
+            let mut woken = Vec::new();
+            TwoPlSf::release(&older, ending, |on| woken.push(on));
+            assert_eq!(woken, [awaited]);
+            assert_eq!(TwoPlSf::may_begin(&younger), Step::Ready(()));
+            TwoPlSf::release(&third, Ending::Commit, |_| ());
+        }
+    }
+
+    /// Whoever waits at the door is on record, so that the one who takes the word next finds him, and makes way if he is older.
+    #[test]
+    fn the_next_writer_makes_way_for_an_older_reader_at_the_door() {
+        let common = Arc::new(Common::<TwoPlSf, Threads>::new(Threads::default(), 0));
+        let desk = |slot| Desk::new(SlotId::new(slot).unwrap(), common.clone());
+        let (reader, first, next) = (desk(0), desk(1), desk(2));
+        let lock = Lock::default();
+        assert_eq!(TwoPlSf::write(&first, Spot::of(&lock)), Step::Ready(()));
+        let read = || TwoPlSf::read(&reader, Spot::of(&lock), true, || 7);
+        assert!(matches!(read(), Step::Wait(..)));
+        TwoPlSf::release(&first, Ending::Commit, |_| ());
+        assert_eq!(TwoPlSf::write(&next, Spot::of(&lock)), Step::Abort(Conflict::WriteLocked));
+        TwoPlSf::release(&next, Ending::Restart(Conflict::WriteLocked), |_| ());
+        let again = TwoPlSf::read_on(&reader, Spot::of(&lock), true, || 7);
+        assert_eq!(again, Step::Ready(7));
+        TwoPlSf::release(&reader, Ending::Commit, |_| ());
+    }
 
     /// Who shares a bit of the record with a reader, and has no row yet himself, does not take him for himself.
     #[test]

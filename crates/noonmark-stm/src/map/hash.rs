@@ -228,7 +228,8 @@ where
     /// An empty map of any world with at least so many buckets, rounded up to a power of two, which stays at that.
     ///
     /// # Panics
-    /// When there is no memory for so many.
+    /// When that is more than can be addressed. (Where there merely is no memory for so many, the process ends, as it does with any
+    /// allocation.)
     pub fn with_buckets_in(buckets: usize) -> Self {
         let buckets = buckets.min(1 << (usize::BITS - 1)).next_power_of_two();
         let first = segment(buckets, TRoot::new_in);

@@ -12,8 +12,8 @@
 //! higher ones that is one that many others have come by: it scales less well than a tree.
 //!
 //! *How many chains there are* is known from a number beside them that no transaction guards: it is raised by whoever makes an
-//! entry of more levels than there were, and nobody relies on it. Who finds it too low looks at fewer chains, and takes longer; and
-//! who needs a place in a chain that he has not looked at goes along that one from its beginning.
+//! entry of more levels than there were, and nobody relies on it. Who finds it too low looks at fewer chains, and takes longer; who
+//! needs a place in a chain that he has not looked at looks once more; and who takes an entry out of one goes along it from its beginning.
 //!
 //! What it does not do: nothing bounds the way to an entry but chance. Links of higher levels lie apart from their node, in an
 //! allocation of their own.
@@ -57,10 +57,16 @@ pub struct SkipList<K: Key, V: Value, W: World> {
 }
 
 /// Where a key is, or would be.
+///
+/// **Invariant**: none of them comes after the one in the chain below, whatever the keys say of their order: one descent has found all.
+///
+/// Keys are not compared once a chain has been changed: that is users' code, and may panic. What is half put in could be freed
+/// where a chain still leads to it.
 #[doc(hidden)]
 pub struct Place<'tx, K: Key, V: Value, W: World> {
-    /// In each chain that was looked at, the last entry with a lesser key.
+    /// In each chain that was looked at, from the lowest up, the last entry with a lesser key.
     before: [Link<'tx, K, V, W>; LEVELS_MAX],
+    /// How many chains that were.
     levels: usize,
 }
 
@@ -97,6 +103,13 @@ impl<K: Key, V: Value, W: World> Drop for SkipList<K, V, W> {
 }
 
 impl<K: Key, V: Value, W: World> SkipList<K, V, W> {
+    /// How many chains are known of.
+    #[inline(always)]
+    fn levels(&self) -> usize {
+        // Relaxed: see the module's page.
+        self.levels.load(Ordering::Relaxed)
+    }
+
     /// The next entry in a chain after this one, or the first.
     #[inline(always)]
     fn after<'tx, X>(&'tx self, tx: X, before: Link<'tx, K, V, W>, level: usize) -> Answer<Link<'tx, K, V, W>>
@@ -124,19 +137,19 @@ impl<K: Key, V: Value, W: World> SkipList<K, V, W> {
         }
     }
 
-    /// Goes down from the highest chain, in each as far as `is_less` says so of the keys, and calls `note` with the last one.
+    /// Goes down from the highest of so many chains, in each as far as `is_less` says so of the keys, and calls `note` with the last one.
     /// Answers the first one after that.
     #[inline(always)]
     fn descend<'tx, X: Reads<'tx, W>>(
         &'tx self,
         tx: X,
+        levels: usize,
         is_less: impl Fn(&K) -> bool,
         mut note: impl FnMut(usize, Link<'tx, K, V, W>),
     ) -> Answer<Link<'tx, K, V, W>> {
         // The entry before, and one that is known not to be less.
         let (mut before, mut beyond) = (None, None);
-        // Relaxed: see the module's page.
-        for level in (0..self.levels.load(Ordering::Relaxed)).rev() {
+        for level in (0..levels).rev() {
             loop {
                 let next = self.after(tx, before, level)?;
                 match next {
@@ -154,24 +167,37 @@ impl<K: Key, V: Value, W: World> SkipList<K, V, W> {
 }
 
 impl<K: Key + Ord, V: Value, W: World> SkipList<K, V, W> {
-    /// The last entry in a chain with a lesser key.
+    /// Where a key is, or would be, in so many chains at least.
+    #[inline]
+    fn look<'tx, X: Reads<'tx, W>, Q: Ord + ?Sized>(
+        &'tx self,
+        tx: X,
+        key: &Q,
+        place: &mut Place<'tx, K, V, W>,
+        levels: usize,
+    ) -> Answer<Link<'tx, K, V, W>>
+    where
+        K: Borrow<Q>,
+    {
+        let levels = levels.max(self.levels());
+        place.levels = levels;
+        self.descend(tx, levels, |other| other.borrow() < key, |level, before| place.before[level] = before)
+    }
+
+    /// The one before an entry in a chain that has it.
     fn before<'tx, X: Reads<'tx, W>>(
         &'tx self,
         tx: X,
-        place: &Place<'tx, K, V, W>,
+        node: NodeOf<'tx, Self>,
         level: usize,
-        key: &K,
     ) -> Answer<Link<'tx, K, V, W>> {
-        if level < place.levels {
-            return Ok(place.before[level]);
-        }
         let mut before = None;
-        while let Some(node) = self.after(tx, before, level)?
-            && node.content().key < *key
-        {
-            before = Some(node);
+        loop {
+            match self.after(tx, before, level)? {
+                Some(next) if next != node => before = Some(next),
+                _ => return Ok(before),
+            }
         }
-        Ok(before)
     }
 }
 
@@ -207,10 +233,12 @@ impl<K: Key + Ord, V: Value, W: World> Structure for SkipList<K, V, W> {
         let levels = LEVELS_MAX.min(1 + tx.desk().random().trailing_zeros() as usize / 2);
         // Relaxed: see the module's page.
         self.levels.fetch_max(levels, Ordering::Relaxed);
+        if place.levels < levels {
+            self.look(tx, &key, place, levels)?;
+        }
         let (value, next, above) = (V::store(value), TLink::none(), TLinks::none(levels - 1));
         let node = TRef::alloc(tx, Node { key, value, next, above });
-        for level in 0..levels {
-            let before = self.before(tx, place, level, &node.content().key)?;
+        for (level, &before) in place.before[..levels].iter().enumerate() {
             self.lead(tx, Some(node), level, self.after(tx, before, level)?)?;
             self.lead(tx, before, level, Some(node))?;
         }
@@ -224,7 +252,8 @@ impl<K: Key + Ord, V: Value, W: World> Structure for SkipList<K, V, W> {
         node: NodeOf<'tx, Self>,
     ) -> Answer<()> {
         for level in 0..=node.above.len() {
-            let before = self.before(tx, place, level, &node.content().key)?;
+            let before =
+                if level < place.levels { place.before[level] } else { self.before(tx, node, level)? };
             self.lead(tx, before, level, self.after(tx, Some(node), level)?)?;
         }
         Ok(())
@@ -282,7 +311,7 @@ impl<K: Key + Ord, V: Value, W: World> Structure for SkipList<K, V, W> {
                         steps.set(steps.get() + 1);
                         *key < node.content().key
                     };
-                    self.descend(tx, is_less, |_, _| {})?;
+                    self.descend(tx, self.levels(), is_less, |_, _| {})?;
                     longest = longest.max(steps.get());
                 }
             }
@@ -300,7 +329,7 @@ where
 {
     #[inline]
     fn find<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, key: &Q) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let found = self.descend(tx, |other| other.borrow() < key, |_, _| {})?;
+        let found = self.descend(tx, self.levels(), |other| other.borrow() < key, |_, _| {})?;
         Ok(found.filter(|node| node.content().key.borrow() == key))
     }
 
@@ -311,27 +340,19 @@ where
         key: &Q,
         place: &mut Self::Place<'tx>,
     ) -> Answer<Option<NodeOf<'tx, Self>>> {
-        let found = self.descend(
-            tx,
-            |other| other.borrow() < key,
-            |level, before| {
-                place.before[level] = before;
-                // From the highest down.
-                place.levels = place.levels.max(level + 1);
-            },
-        )?;
+        let found = self.look(tx, key, place, 1)?;
         Ok(found.filter(|node| node.content().key.borrow() == key))
     }
 }
 
 impl<K: Key + Ord, V: Value, W: World> Ordered for SkipList<K, V, W> {
     fn seek<'tx, X: Reads<'tx, W>>(&'tx self, tx: X, start: Bound<&K>) -> Answer<Self::Cursor<'tx>> {
-        self.descend(tx, |key| is_before(key, start), |_, _| {})
+        self.descend(tx, self.levels(), |key| is_before(key, start), |_, _| {})
     }
 
     fn last<'tx, X: Reads<'tx, W>>(&'tx self, tx: X) -> Answer<Option<NodeOf<'tx, Self>>> {
         let mut last = None;
-        self.descend(tx, |_| true, |_, before| last = before)?;
+        self.descend(tx, self.levels(), |_| true, |_, before| last = before)?;
         Ok(last)
     }
 }
