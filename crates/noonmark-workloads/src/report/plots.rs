@@ -9,6 +9,7 @@
 //! Drawing into a string cannot fail but by a bug in the plot's geometry; such a failure is returned, and the
 //! page says that the plot could not be drawn, rather than taking the figures down with it.
 
+use super::compare::ENGINE;
 use crate::stm;
 use noonmark::Protocol;
 use plotters::coord::ranged1d::{NoDefaultFormatting, Ranged, ValueFormatter};
@@ -34,7 +35,7 @@ const TEXT: u32 = 15;
 /// one ([`further_shades`]).
 ///
 /// Told apart by lightness as well as by hue, for readers who see few colours.
-pub(super) const PROTOCOLS: [(&str, RGBColor, RGBColor); 9] = [
+pub(super) const PROTOCOLS: [(&str, RGBColor, RGBColor); 10] = [
     ("occ", RGBColor(0x1F, 0x6F, 0xC4), RGBColor(0x6C, 0xB2, 0xF5)),
     ("tictoc", RGBColor(0xC8, 0x3E, 0x4D), RGBColor(0xF2, 0x86, 0x8F)),
     ("two-phase-wait-die", RGBColor(0x1E, 0x8A, 0x5A), RGBColor(0x5F, 0xCF, 0x9B)),
@@ -44,6 +45,7 @@ pub(super) const PROTOCOLS: [(&str, RGBColor, RGBColor); 9] = [
     ("adaptive", RGBColor(0xD9, 0x82, 0x1B), RGBColor(0xF5, 0xB8, 0x5F)),
     ("mutex", RGBColor(0x77, 0x7F, 0x8B), RGBColor(0xA5, 0xAD, 0xB9)),
     ("plain", RGBColor(0x1C, 0x20, 0x28), RGBColor(0xF0, 0xF3, 0xF6)),
+    (ENGINE, RGBColor(0x10, 0x2A, 0x43), RGBColor(0xD9, 0xE2, 0xEC)),
 ];
 /// The shades of a protocol without an entry of its own: the `further`th has a hue of its own, between those
 /// of the ones before, and each three in turn are one lighter and one darker than the first.
@@ -72,13 +74,33 @@ const CHOSEN: [&str; 10] = [
     "tictoc, 3 workers",
 ];
 
+/// How many clients a cluster has: so many, or more than half as many.
+const CLIENTS: [&str; 9] = [
+    "1 client",
+    "2 clients",
+    "4 clients",
+    "8 clients",
+    "16 clients",
+    "32 clients",
+    "64 clients",
+    "128 clients",
+    "256 clients",
+];
+
+/// Of so many clients, the entry of [`CLIENTS`].
+fn of_clients(name: &str) -> Option<&'static str> {
+    let count: usize = name.strip_suffix(" clients")?.parse().ok()?;
+    let doublings = count.checked_next_power_of_two()?.ilog2() as usize;
+    Some(CLIENTS[doublings.min(CLIENTS.len() - 1)])
+}
+
 /// All protocols in the order of their entries; after these come those that the engine has besides, who competes in the benchmarks of
-/// the transactional memory, and what reproductions choose.
+/// the transactional memory, what reproductions choose, and the clients of clusters.
 fn shades() -> impl Iterator<Item = (&'static str, RGBColor, RGBColor)> {
     let listed = |name: &str| PROTOCOLS.iter().any(|(known, _, _)| *known == name);
     let protocols = Protocol::ALL.iter().map(|protocol| protocol.name());
     let contenders = stm::Contender::ALL.iter().map(|contender| contender.name()).chain(stm::RIVALS);
-    let further = protocols.chain(contenders).chain(CHOSEN).filter(move |name| !listed(name));
+    let further = protocols.chain(contenders).chain(CHOSEN).chain(CLIENTS).filter(move |name| !listed(name));
     let further = further.enumerate().map(|(number, name)| {
         let (light, dark) = further_shades(number);
         (name, light, dark)
@@ -95,6 +117,7 @@ pub(super) fn palette() -> Vec<(RGBColor, RGBColor)> {
 
 /// The colour that a protocol is drawn in.
 pub(super) fn colour_of(protocol: &str) -> RGBColor {
+    let protocol = of_clients(protocol).unwrap_or(protocol);
     shades().find(|(name, _, _)| *name == protocol).map_or(INK, |(_, light, _)| light)
 }
 
@@ -393,5 +416,11 @@ mod tests {
         let further = shades().count() - PROTOCOLS.len();
         assert!(further >= stm::Contender::ALL.len());
         assert_eq!(drawn.len() + further, all);
+        assert_eq!(of_clients("16 clients"), Some("16 clients"));
+        assert_eq!((of_clients("5 clients"), of_clients("1 client")), (Some("8 clients"), None));
+        assert_eq!(of_clients("9999 clients"), Some("256 clients"));
+        for drawn in ["engine", "1 client", "300 clients"] {
+            assert_ne!(colour_of(drawn), INK, "{drawn}");
+        }
     }
 }

@@ -183,9 +183,11 @@ impl Reproduction {
     /// The parameter that varies where it is the seed.
     pub const SEED: &str = "seed";
 
-    /// The parameter of a run that varies, unless it is the number of cores.
+    /// The parameter of a run that varies, unless it is the number of cores: how much it is, without what is said of it besides.
     fn varied<'a>(&self, run: &'a RunReport) -> Option<&'a str> {
-        run.parameters.get(&self.axis).filter(|_| self.axis != Self::CORES).map(String::as_str)
+        let value = run.parameters.get(&self.axis).filter(|_| self.axis != Self::CORES)?;
+        let besides = [" of ", ", "].iter().filter_map(|words| value.find(words)).min();
+        Some(&value[..besides.unwrap_or(value.len())])
     }
 
     /// Where a run is on the plot.
@@ -211,7 +213,14 @@ impl Reproduction {
             | Self::CLIENTS
             | Self::NODES
             | Self::SEED => self.axis.clone(),
-            share => format!("{share}, %"),
+            other => {
+                let is_time = self
+                    .runs
+                    .first()
+                    .and_then(|run| self.varied(run))
+                    .is_some_and(|value| value.ends_with("µs"));
+                format!("{other}, {}", if is_time { "µs" } else { "%" })
+            }
         }
     }
 

@@ -126,6 +126,25 @@ fn what_varies_need_not_be_the_cores() {
     }
 }
 
+/// What is said of a parameter besides how much it is belongs with the choices, not below a plot.
+#[test]
+fn what_varies_has_its_unit_below_the_plot() {
+    let taking = |message: &str| RunReport {
+        parameters: [("a message takes".to_owned(), message.to_owned())].into(),
+        ..run("fixed", "coarse", 2)
+    };
+    let over_messages = Reproduction {
+        groups: "coarse".into(),
+        axis: "a message takes".into(),
+        runs: vec![taking("0.2 µs of the sender's thread"), taking("10 µs, of either")],
+        ..reproduction()
+    };
+    let html = reproductions_page(&[over_messages], "noonmark repro").unwrap();
+    for wanted in ["a message takes, µs", ">0.2 µs</td>", ">10 µs</td>"] {
+        assert!(html.contains(wanted), "{wanted}");
+    }
+}
+
 /// Of transactional memory, where timestamps cover nothing that could be chosen, and the clock is counted.
 #[test]
 fn of_a_memory_the_clock_is_shown_and_no_granularity() {
