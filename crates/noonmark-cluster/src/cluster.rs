@@ -1,12 +1,12 @@
 //! A cluster within a process: tables spread over [share-nothing workers](crate::workers), and the clients that use them.
 //!
 //! ```
-//! use noonmark::{Protocol, TableOptions};
+//! use noonmark::TableOptions;
 //! use noonmark_cluster::{Cluster, ClusterAbort, IndexReach, Partitioning, block_on};
 //!
 //! let cluster = Cluster::builder().workers(2).build()?;
-//! let options = TableOptions::new().protocol(Protocol::Sundial);
-//! let accounts = cluster.create_table::<u64, i64>("accounts", options, Partitioning::Hash { prefix_bytes: 8 })?;
+//! let by_key = Partitioning::Hash { prefix_bytes: 8 };
+//! let accounts = cluster.create_table::<u64, i64>("accounts", TableOptions::new(), by_key)?;
 //!
 //! block_on(cluster.transact(async |tx| {
 //!     tx.insert(&accounts, 1, 100).await?;
@@ -37,8 +37,8 @@
 //!
 //! // Tables, and their indexes, are made before there are clients.
 //! let cluster = Cluster::builder().workers(2).build()?;
-//! let options = TableOptions::new().protocol(Protocol::Sundial);
-//! let people = cluster.create_table::<u64, String>("people", options, Partitioning::Hash { prefix_bytes: 8 })?;
+//! let by_key = Partitioning::Hash { prefix_bytes: 8 };
+//! let people = cluster.create_table::<u64, String>("people", TableOptions::new(), by_key)?;
 //! let by_name = cluster.create_index(&people, "by name", IndexReach::Everywhere, |_, name| name.clone())?;
 //! let found = block_on(cluster.transact(async |tx| {
 //!     for (id, name) in [(1, "Mary"), (2, "Ada"), (3, "Grace")] {
@@ -90,12 +90,16 @@ use crate::table_lease::TableLeases;
 use crate::workers::{NoLink, WorkerLink, Workers};
 use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, UntypedTable};
 use noonmark::{
-    AbortKind, Age, BuildError, ConflictReport, Database, Key, Order, Row, SESSIONS_DEFAULT, SchemaError,
-    SlotId, TableOptions, Timestamp, TooManySessions,
+    AbortKind, Age, BuildError, ConflictReport, Database, Key, Order, Protocol, Row, SESSIONS_DEFAULT,
+    SchemaError, SlotId, TableOptions, Timestamp, TooManySessions,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// The protocol of a cluster's table for which nobody has chosen one: it makes fewer transactions fail than those that look at one moment,
+/// keeps no messages waiting but for writes, and lets clients keep copies of rows.
+pub const PROTOCOL_DEFAULT: Protocol = Protocol::Sundial;
 
 /// Under `fixed`, unless told otherwise, whoever comes this late finds all versions.
 const LATE_MAX_DEFAULT: Duration = Duration::from_millis(100);
@@ -369,7 +373,7 @@ impl Cluster {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a table, whose rows are spread like this.
+    /// Makes a table, whose rows are spread like this; under [`PROTOCOL_DEFAULT`], unless a protocol has been chosen.
     ///
     /// # Errors
     /// [`CreateTableError`]; there is no such table then.
@@ -379,6 +383,7 @@ impl Cluster {
         options: TableOptions,
         partitioning: Partitioning,
     ) -> Result<Table<K, R>, CreateTableError> {
+        let options = options.protocol_or(PROTOCOL_DEFAULT);
         let mut made = self.made();
         self.has_no_clients(name)?;
         let mut map = PartitionMap::clone(&made.map);

@@ -96,6 +96,6 @@ pub mod table_lease;
 pub mod workers;
 
 pub use client::{Client, ClusterAbort, Policy, Table, Transaction};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, PROTOCOL_DEFAULT};
 pub use executor::block_on;
 pub use partition::{IndexReach, Partitioning};

@@ -74,6 +74,7 @@ fn an_abort_buffer_keeps_workers_at_work() {
 }
 
 fn findings(size: Size) -> Vec<(Verdict, String)> {
+    assert_eq!(noonmark_cluster::PROTOCOL_DEFAULT, Sundial, "ours is what a cluster's tables have");
     let done = reproduced("sundial-fig12-paired", size);
     assert_eq!(done.runs.len(), 15);
     done.findings.into_iter().map(|finding| (finding.verdict, finding.ours)).collect()

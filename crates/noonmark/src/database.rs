@@ -27,6 +27,8 @@ use std::time::Duration;
 
 /// How many sessions a database has if it is not told otherwise.
 pub const SESSIONS_DEFAULT: usize = 126;
+/// The protocol of a table for which nobody has chosen one.
+const PROTOCOL_DEFAULT: Protocol = Protocol::Occ;
 /// How many sessions a database can have.
 pub const SESSIONS_MAX: usize = 1024;
 
@@ -569,7 +571,7 @@ impl<H: Host> Database<H> {
         if catalog.tables.iter().any(|t| t.info.name == name) {
             return Err(SchemaError::Exists(name));
         }
-        let protocol = options.protocol;
+        let protocol = options.protocol.unwrap_or(PROTOCOL_DEFAULT);
         if protocol.keeps_versions() && options.granularity == Granularity::Splitting {
             return Err(SchemaError::NoSplitting(name, protocol));
         }
@@ -588,30 +590,30 @@ impl<H: Host> Database<H> {
         {
             return Err(SchemaError::NoCommonOrder(name, protocol, other.protocol));
         }
-        if options.protocol.has_ages() {
+        if protocol.has_ages() {
             shared.has_ages.store(true, Ordering::Relaxed);
         }
-        if options.protocol.has_ranges() {
+        if protocol.has_ranges() {
             shared.has_ranges.store(true, Ordering::Relaxed);
         }
-        if options.protocol.keeps_versions() {
+        if protocol.keeps_versions() {
             shared.keeps_versions.store(true, Ordering::Relaxed);
         }
-        if options.protocol.has_ages() || options.protocol.has_ranges() || options.protocol.keeps_versions() {
+        if protocol.has_ages() || protocol.has_ranges() || protocol.keeps_versions() {
             shared.has_more_to_begin.store(true, Ordering::Relaxed);
         }
-        if options.protocol.locks_reads() {
+        if protocol.locks_reads() {
             shared.has_read_locks.store(true, Ordering::Relaxed);
         }
         let some = |does: fn(Protocol) -> bool| {
-            does(options.protocol) || catalog.tables.iter().any(|table| does(table.protocol))
+            does(protocol) || catalog.tables.iter().any(|table| does(table.protocol))
         };
         shared.room.call_the_oldest_first(some(Protocol::younger_waits) || !some(Protocol::older_waits));
         if some(Protocol::older_waits) && some(Protocol::younger_waits) {
             shared.waits_both_ways.store(true, Ordering::Relaxed);
         }
-        let leases = if options.protocol.has_leases() { options.leases } else { Leases::default() };
-        let aux_words = options.protocol.aux_words(shared.slots.count()) + leases.words();
+        let leases = if protocol.has_leases() { options.leases } else { Leases::default() };
+        let aux_words = protocol.aux_words(shared.slots.count()) + leases.words();
         let (mut layout, split) = match splitting {
             true => {
                 let (whole, split) = Layout::new_splitting(sizes, aux_words, key_bytes);
@@ -619,7 +621,7 @@ impl<H: Host> Database<H> {
             }
             false => (Layout::new(sizes, coarse, aux_words, key_bytes), None),
         };
-        if options.protocol.keeps_versions() {
+        if protocol.keeps_versions() {
             layout = layout.keeping_versions(aux_words);
         }
         let core = Arc::new(TableCore {
@@ -627,7 +629,7 @@ impl<H: Host> Database<H> {
             database: self.shared.id,
             info: Arc::new(info),
             types,
-            protocol: options.protocol,
+            protocol,
             kind: options.index,
             granularity: options.granularity,
             sizes,

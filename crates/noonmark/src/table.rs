@@ -185,10 +185,11 @@ impl Index {
     }
 }
 
-/// How to make a table. The default: `occ`, ordered, fine.
+/// How to make a table. The default: ordered, fine; in a database `occ`, in a cluster what that says.
 #[derive(Clone, Debug)]
 pub struct TableOptions {
-    pub(crate) protocol: Protocol,
+    /// `None`: the default of whoever makes the table.
+    pub(crate) protocol: Option<Protocol>,
     pub(crate) index: IndexKind,
     pub(crate) granularity: Granularity,
     pub(crate) expected_rows: usize,
@@ -198,7 +199,7 @@ pub struct TableOptions {
 impl Default for TableOptions {
     fn default() -> Self {
         TableOptions {
-            protocol: Protocol::Occ,
+            protocol: None,
             index: IndexKind::Ordered,
             granularity: Granularity::Fine,
             expected_rows: 0,
@@ -215,7 +216,13 @@ impl TableOptions {
 
     /// The table's concurrency control.
     pub fn protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
+        self.protocol = Some(protocol);
+        self
+    }
+
+    /// The table's concurrency control, if none has been chosen: the default of whoever hands these options on to a database.
+    pub fn protocol_or(mut self, protocol: Protocol) -> Self {
+        self.protocol.get_or_insert(protocol);
         self
     }
 
