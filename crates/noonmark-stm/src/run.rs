@@ -178,9 +178,10 @@ pub(crate) fn irrevocably<'env, W: World, T>(
 where
     W::Control: StarvationFree,
 {
-    let _unfinished = Unfinished::at(seat);
-    run_on(seat, &mut Once(Some(body)), Record::default(), true)
-        .unwrap_or_else(|interrupted| refuse_of_another(interrupted))
+    let unfinished = Unfinished::at(seat);
+    let answer = run_on(seat, &mut Once(Some(body)), Record::default(), true);
+    unfinished.went_well();
+    answer.unwrap_or_else(|interrupted| refuse_of_another(interrupted))
 }
 
 /// An attempt under way: undone when dropped, which is when the closure panics.
@@ -366,7 +367,7 @@ fn abandon<W: World>(seat: &Seat<W>) {
 }
 
 /// A transaction between two of its attempts, when users' code runs: what its last attempt was released with is for the next one. Given up
-/// when dropped: by a panic; or where nothing is left to give up.
+/// when dropped, which is by a panic.
 struct Unfinished<W: World> {
     memory: &'static Memory<W>,
     desk: &'static Desk<W::Control, W::Host>,
@@ -377,12 +378,17 @@ impl<W: World> Unfinished<W> {
         Unfinished { memory: seat.memory, desk: seat.desk() }
     }
 
+    /// What might panic is over.
+    fn went_well(self) {
+        std::mem::forget(self);
+    }
+
     /// Drops what is of no use.
     #[cold]
     fn drop<T>(seat: &Seat<W>, of_no_use: T) {
         let unfinished = Unfinished::at(seat);
         drop(of_no_use);
-        std::mem::forget(unfinished);
+        unfinished.went_well();
     }
 }
 
@@ -497,9 +503,11 @@ fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     mut body: B,
     failed: Option<Failed>,
 ) -> Result<T, E> {
-    let _unfinished = Unfinished::at(seat);
+    let unfinished = Unfinished::at(seat);
     let record = failed.map_or_else(Record::default, |failed| after(seat, failed, Record::default()));
-    run_on(seat, &mut body, record, false)
+    let answer = run_on(seat, &mut body, record, false);
+    unfinished.went_well();
+    answer
 }
 
 /// Gives others some time, as this kind of failure has it; answers the record with it.

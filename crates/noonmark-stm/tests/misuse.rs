@@ -10,11 +10,8 @@ use noonmark_stm::{
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicI64, AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use support::for_each_control;
 
 /// Counts how many there are, and tells when it is looked at or dropped after it was dropped.
@@ -410,9 +407,12 @@ fn hashing_may_panic<W: World>() {
     }
 }
 
+/// What is done at a comparison, and after how many more one panics.
+type Event = (Box<dyn FnOnce()>, u32);
+
 thread_local! {
-    /// What is done at the next comparison of this thread's, and after how many more one panics.
-    static COMPARISON: Cell<Option<(Box<dyn FnOnce()>, u32)>> = const { Cell::new(None) };
+    /// At the next one of this thread's.
+    static COMPARISON: Cell<Option<Event>> = const { Cell::new(None) };
     static COMPARISONS_LEFT: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -558,22 +558,17 @@ fn a_number_goes_with_a_transaction_that_panics_between_attempts() {
     }
     let var = TVar::<u64, Here>::new_in(0);
     let mut session = Here::session();
-    // It loses to irrevocable ones, so many of them, one after another: the odd stages are theirs.
+    // It loses to irrevocable ones, so many of them, one after another: each has written, and ends when it has lost.
     for losses in [1, 1, 2, 2] {
         let before = Here::memory().statistics();
-        let stage = AtomicU64::new(0);
-        let awaits = |awaited| {
-            while stage.load(SeqCst) != awaited {
-                std::thread::yield_now();
-            }
-        };
+        let (has_written, has_lost) = (Barrier::new(2), Barrier::new(2));
         let mut attempts = 0;
         let loser = || {
             session.atomically(|tx| {
                 attempts += 1;
-                awaits(2 * attempts - 1);
+                has_written.wait();
                 let _ = var.get(tx);
-                stage.store(2 * attempts, SeqCst);
+                has_lost.wait();
                 Ok(Explosive(attempts == losses))
             })
         };
@@ -582,8 +577,8 @@ fn a_number_goes_with_a_transaction_that_panics_between_attempts() {
             for loss in 1..=losses {
                 Here::irrevocably(|tx| {
                     var.set(tx, loss)?;
-                    stage.store(2 * loss - 1, SeqCst);
-                    awaits(2 * loss);
+                    has_written.wait();
+                    has_lost.wait();
                     Ok(())
                 });
             }

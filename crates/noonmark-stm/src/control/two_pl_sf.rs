@@ -15,7 +15,7 @@
 //! more for each irrevocable one that comes, which is older than all). A transaction that meets nobody draws nothing.
 //!
 //! An irrevocable one has a timestamp below all that are drawn, and is thus never interrupted. The ticket of the driver sees to it that
-//! there is one at a time; the next has the next one, so that whoever waits until one is over does not wait for those that follow.
+//! there is one at a time. A slot's next has the next one, so that whoever waits until one is over does not wait for those that follow.
 //!
 //! # In whose rows a writer looks
 //!
@@ -75,7 +75,7 @@ pub struct TwoPlSf;
 const NONE: u64 = u64::MAX;
 /// One is about to be drawn.
 const DRAWING: u64 = u64::MAX - 1;
-/// The first timestamp that is drawn. Below are those of irrevocable transactions, which go round: so many are never looked at again.
+/// The first timestamp that is drawn. Below are those of irrevocable transactions, by the slot: so many of one's pass before one comes again.
 const FIRST: u64 = 1 << 40;
 /// Of a timestamp: somebody sleeps until its transaction is over.
 const AWAITED: u64 = 1;
@@ -87,6 +87,8 @@ struct Announced {
     number: AtomicU64,
     /// Not 0: somebody sleeps until it leaves its row.
     is_read_awaited: AtomicU64,
+    /// How many of its transactions were irrevocable. Nobody else looks at it.
+    irrevocable: AtomicU64,
 }
 
 /// What all transactions share.
@@ -94,8 +96,6 @@ struct Announced {
 pub struct Shared {
     /// The conflict clock: from 1 on, so much more than [`FIRST`] less one is the number that is drawn next.
     clock: CachePadded<AtomicU64>,
-    /// How many transactions were irrevocable.
-    irrevocable: AtomicU64,
     /// By slot.
     announced: Box<[CachePadded<Announced>]>,
     rows: Rows,
@@ -105,9 +105,12 @@ impl Default for Shared {
     fn default() -> Self {
         Shared {
             clock: CachePadded(AtomicU64::new(1)),
-            irrevocable: AtomicU64::new(0),
             announced: (0..read_rows::SLOTS)
-                .map(|_| Announced { number: AtomicU64::new(NONE), is_read_awaited: AtomicU64::new(0) })
+                .map(|_| Announced {
+                    number: AtomicU64::new(NONE),
+                    is_read_awaited: AtomicU64::new(0),
+                    irrevocable: AtomicU64::new(0),
+                })
                 .map(CachePadded)
                 .collect(),
             rows: Rows::default(),
@@ -340,10 +343,11 @@ impl Control for TwoPlSf {
     #[inline(always)]
     fn begin<H: Host>(me: &Desk<Self, H>, is_irrevocable: bool) {
         if is_irrevocable {
-            // Relaxed: the ticket's holder's, who is one at a time.
-            let number = me.shared().irrevocable.fetch_add(1, Ordering::Relaxed) % FIRST;
-            // It is never begun anew, so it has none yet. Before its first lock, as if it had drawn.
-            me.shared().of(me.host(), me.slot, Access::Write).store(number << 1, Ordering::SeqCst);
+            let announced = me.shared().of(me.host(), me.slot, Access::Write);
+            // Relaxed: the slot's own.
+            let before = me.shared().announced[me.slot.index()].irrevocable.fetch_add(1, Ordering::Relaxed);
+            // It is never begun anew, so it has no number yet. Before its first lock, as if it had drawn.
+            announced.store((before % FIRST) << 1, Ordering::SeqCst);
         }
     }
 
