@@ -209,8 +209,10 @@ struct Seat<'a, T: Plain, C: Control, H: Host> {
 
 impl<T: Plain, C: Control, H: Host> Drop for Seat<'_, T, C, H> {
     fn drop(&mut self) {
-        // Between two attempts, if that is where it was refused; else there is nothing to give up.
-        C::give_up(self.table.office.desk(self.slot), |on| self.table.room.wake(on));
+        // Perhaps between two attempts, where a transaction inside another one is refused. Else there is nothing to give up.
+        if std::thread::panicking() {
+            C::give_up(self.table.office.desk(self.slot), |on| self.table.room.wake(on));
+        }
         self.table.office.leave(self.slot);
     }
 }
