@@ -126,7 +126,7 @@ impl<S: Key, K: Key> Index<S, K> {
 pub enum ClusterAbort {
     /// A server ended it.
     #[error("{0}")]
-    Refused(Refusal),
+    Refused(Box<Refusal>),
     /// The row that was to be read or changed is not there.
     #[error("there is no such row ({0}); nothing was applied")]
     Missing(String),
@@ -144,7 +144,7 @@ pub enum ClusterAbort {
     Closed,
     /// All attempts that the policy allows have met conflicts; the last one is told.
     #[error("{0}; no attempts are left ({1} were made)")]
-    Attempts(Refusal, u32),
+    Attempts(Box<Refusal>, u32),
 }
 
 impl ClusterAbort {
@@ -159,12 +159,18 @@ impl ClusterAbort {
         }
     }
 
+    /// What a server has refused, if one has, in its parts: which server, what kind of abort, table, key, column group, rule and
+    /// the other side.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            ClusterAbort::Refused(refusal) | ClusterAbort::Attempts(refusal, _) => Some(refusal),
+            _ => None,
+        }
+    }
+
     /// The rule that refused; empty if it was no conflict.
     pub fn rule(&self) -> &str {
-        match self {
-            ClusterAbort::Refused(refusal) | ClusterAbort::Attempts(refusal, _) => &refusal.rule,
-            _ => "",
-        }
+        self.refusal().map_or("", |refusal| &refusal.rule)
     }
 }
 
@@ -379,6 +385,18 @@ impl<L: Link> Client<L> {
         self.transact_aged(age, body).await
     }
 
+    /// Runs a transaction that only reads, as [`Client::transact`] does: it is serializable with those that write, and may be run again.
+    /// Servers at which a transaction has only read take part in its commit as far as the protocol needs it.
+    ///
+    /// # Errors
+    /// As [`Client::transact`].
+    pub async fn view<T, E: From<ClusterAbort>>(
+        &mut self,
+        mut body: impl AsyncFnMut(&mut View<'_, '_, L>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.transact(async |tx| body(&mut View::of(tx)).await).await
+    }
+
     /// The age of a transaction that begins now.
     pub fn new_age(&self) -> Age {
         let client = self.coordinator.client();
@@ -569,7 +587,7 @@ impl<L: Link> Client<L> {
         if let Some(cache) = &self.cache {
             refusal.stale.iter().for_each(|(table, key)| cache.drop_stale(refusal.server, *table, key));
         }
-        ClusterAbort::Refused(refusal)
+        ClusterAbort::Refused(Box::new(refusal))
     }
 
     /// What has been said of whole tables: for those of the last answers.
@@ -750,6 +768,7 @@ impl<L> std::fmt::Debug for Client<L> {
 }
 
 /// A transaction that runs. See the [module](self).
+#[derive(Debug)]
 pub struct Transaction<'c, L> {
     client: &'c mut Client<L>,
     /// The first thing that went wrong: the attempt has ended with it.
@@ -1209,6 +1228,98 @@ impl<L: Link> Transaction<'_, L> {
             },
             _ => Err(self.fail(ClusterAbort::Types)),
         }
+    }
+}
+
+/// A transaction that only reads: see [`Client::view`].
+///
+/// ```
+/// use noonmark::TableOptions;
+/// use noonmark_cluster::{Cluster, ClusterAbort, Partitioning, block_on};
+///
+/// let cluster = Cluster::builder().workers(2).build()?;
+/// let by_key = Partitioning::Hash { prefix_bytes: 8 };
+/// let stock = cluster.create_table::<u64, i64>("stock", TableOptions::new(), by_key)?;
+/// block_on(cluster.transact(async |tx| {
+///     tx.insert(&stock, 1, 3).await?;
+///     tx.insert(&stock, 2, 4).await
+/// }))?;
+/// let both = block_on(cluster.view(async |tx| {
+///     Ok::<_, ClusterAbort>(tx.get_many(&stock, &[1, 2]).await?.into_iter().flatten().sum::<i64>())
+/// }))?;
+/// assert_eq!(both, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct View<'t, 'c, L>(&'t mut Transaction<'c, L>);
+
+impl<'t, 'c, L: Link> View<'t, 'c, L> {
+    pub(crate) fn of(transaction: &'t mut Transaction<'c, L>) -> Self {
+        View(transaction)
+    }
+
+    /// As [`Transaction::get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn get<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+    ) -> Result<Option<R>, ClusterAbort> {
+        self.0.get(table, key).await
+    }
+
+    /// As [`Transaction::need`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn need<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        key: impl AsKey<K>,
+    ) -> Result<R, ClusterAbort> {
+        self.0.need(table, key).await
+    }
+
+    /// As [`Transaction::get_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn get_many<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        keys: &[K],
+    ) -> Result<Vec<Option<R>>, ClusterAbort> {
+        self.0.get_many(table, keys).await
+    }
+
+    /// As [`Transaction::range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn range<K: Key, R: Row>(
+        &mut self,
+        table: &Table<K, R>,
+        keys: impl RangeBounds<K>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(K, R)>, ClusterAbort> {
+        self.0.range(table, keys, reverse, limit).await
+    }
+
+    /// As [`Transaction::range_by`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn range_by<S: Key, K: Key>(
+        &mut self,
+        index: &Index<S, K>,
+        keys: impl RangeBounds<S>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<(S, K)>, ClusterAbort> {
+        self.0.range_by(index, keys, reverse, limit).await
     }
 }
 

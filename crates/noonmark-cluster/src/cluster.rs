@@ -82,7 +82,7 @@
 
 use crate::begin_clock::BeginClock;
 use crate::cache::{Cache, CacheCounts, CacheOptions};
-use crate::client::{Client, ClusterAbort, Index, Policy, Table, Transaction};
+use crate::client::{Client, ClusterAbort, Index, Policy, Table, Transaction, View};
 use crate::message::Refusal;
 use crate::participant::WAIT_MAX_DEFAULT_NS;
 use crate::partition::{IndexReach, InvalidPartitioning, PartitionMap, Partitioning, ServerId};
@@ -170,14 +170,9 @@ impl From<ClientError> for ClusterAbort {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Closed => ClusterAbort::Closed,
-            ClientError::TooManyClients | ClientError::Room(_) => ClusterAbort::Refused(Refusal {
-                server: ServerId::new(0),
-                kind: AbortKind::TooManySessions,
-                rule: String::new(),
-                words: error.to_string(),
-                other: None,
-                stale: Vec::new(),
-            }),
+            ClientError::TooManyClients | ClientError::Room(_) => ClusterAbort::Refused(Box::new(
+                Refusal::of(ServerId::new(0), AbortKind::TooManySessions, "", error.to_string()),
+            )),
         }
     }
 }
@@ -402,7 +397,8 @@ impl Cluster {
     }
 
     /// Makes a secondary index of a table that has no rows yet, by a key that is worked out from a row; many rows may have the same. Each
-    /// server keeps it for the rows that it has.
+    /// server keeps it for the rows that it has. If `key_of` panics there, the transaction that wants to change the row is refused, of kind
+    /// [`AbortKind::Continued`].
     ///
     /// # Errors
     /// [`CreateTableError`]; nobody can look through such an index then. (If only some servers have rows of the table already, the others keep
@@ -505,6 +501,17 @@ impl Cluster {
         // If this future is dropped before, the client is, too, and what it has begun is rolled back.
         self.idle().push(client);
         done
+    }
+
+    /// Runs a transaction that only reads; see [`Client::view`], and [`Cluster::transact`] for the rest.
+    ///
+    /// # Errors
+    /// As [`Cluster::transact`].
+    pub async fn view<T, E: From<ClusterAbort>>(
+        &self,
+        mut body: impl AsyncFnMut(&mut View<'_, '_, WorkerLink>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.transact(async |tx| body(&mut View::of(tx)).await).await
     }
 
     /// What the caches have counted, all together.

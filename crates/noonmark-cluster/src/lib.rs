@@ -95,7 +95,7 @@ pub mod planted;
 pub mod table_lease;
 pub mod workers;
 
-pub use client::{Client, ClusterAbort, Policy, Table, Transaction};
+pub use client::{Client, ClusterAbort, Policy, Table, Transaction, View};
 pub use cluster::{Cluster, PROTOCOL_DEFAULT};
 pub use executor::block_on;
 pub use partition::{IndexReach, Partitioning};

@@ -326,7 +326,13 @@ pub struct Refusal {
     pub kind: AbortKind,
     /// The rule that refused.
     pub rule: String,
-    /// The explanation.
+    /// The table in which it happened, if it was in one.
+    pub table: Option<String>,
+    /// The key, as its type's `Debug` shows it, if it was about one.
+    pub key: Option<String>,
+    /// The column group, if the table has several with timestamps of their own, and it was about one of them.
+    pub column_group: Option<String>,
+    /// The explanation. Table, key and column group stand in it, too, so that where they do is all that travels of them.
     pub words: String,
     /// Who was on the other side, if that is known.
     pub other: Option<AttemptId>,
@@ -335,31 +341,34 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The ranges of commit times that are frozen in different places have none in common: this one's is over before.
-    pub(crate) fn no_common_time(server: ServerId, until: Timestamp, at: Timestamp) -> Self {
+    /// One that is about no row.
+    pub(crate) fn of(server: ServerId, kind: AbortKind, rule: &str, words: impl Into<String>) -> Self {
         Refusal {
             server,
-            kind: AbortKind::Conflict,
-            rule: "cluster: ranges".into(),
-            words: format!(
-                "the commit time could have been {until} at the latest, and at another server {at} at the earliest; nothing was \
-                 applied, retry is safe"
-            ),
+            kind,
+            rule: rule.into(),
+            table: None,
+            key: None,
+            column_group: None,
+            words: words.into(),
             other: None,
             stale: Vec::new(),
         }
     }
 
+    /// The ranges of commit times that are frozen in different places have none in common: this one's is over before.
+    pub(crate) fn no_common_time(server: ServerId, until: Timestamp, at: Timestamp) -> Self {
+        let words = format!(
+            "the commit time could have been {until} at the latest, and at another server {at} at the earliest; nothing was applied, \
+             retry is safe"
+        );
+        Refusal::of(server, AbortKind::Conflict, "cluster: ranges", words)
+    }
+
     /// What was to be written was not there when it was: it has been read to be written, or taken to be there.
     pub(crate) fn lost_row(server: ServerId) -> Self {
-        Refusal {
-            server,
-            kind: AbortKind::Conflict,
-            rule: LOST_ROW.into(),
-            words: "a row that was to be written is not there; nothing was applied, retry is safe".into(),
-            other: None,
-            stale: Vec::new(),
-        }
+        let words = "a row that was to be written is not there; nothing was applied, retry is safe";
+        Refusal::of(server, AbortKind::Conflict, LOST_ROW, words)
     }
 
     /// Whether it is that.
@@ -524,7 +533,8 @@ impl WireSize for Answer {
                 }
                 Reply::Refused(refusal) => {
                     let stale = refusal.stale.iter().map(|(_, key)| 4 + key.len()).sum::<usize>();
-                    16 + refusal.rule.len() + refusal.words.len() + stale
+                    // Four for where in the words table, key and column group stand.
+                    20 + refusal.rule.len() + refusal.words.len() + stale
                 }
                 Reply::Ended => 1,
             }

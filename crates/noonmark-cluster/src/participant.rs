@@ -63,6 +63,7 @@ use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, LATE_TICKS, Leased, Unt
 use noonmark::{Abort, AbortKind, Age, Database, Order, Timestamp, TooManySessions, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Unless told otherwise, nothing is held back for longer.
 pub const WAIT_MAX_DEFAULT_NS: u64 = 100_000_000;
@@ -280,14 +281,8 @@ impl Participant {
             Ask::End(decision) => self.decide(attempt, decision, out),
             Ask::Work(operations, step) => {
                 if let Some(stranger) = operations.iter().find(|o| o.table().index() >= self.tables.len()) {
-                    let refusal = Refusal {
-                        server: self.server,
-                        kind: AbortKind::ForeignTable,
-                        rule: String::new(),
-                        words: format!("there is no table number {}", stranger.table().index()),
-                        other: None,
-                        stale: Vec::new(),
-                    };
+                    let words = format!("there is no table number {}", stranger.table().index());
+                    let refusal = Refusal::of(self.server, AbortKind::ForeignTable, "", words);
                     self.end(attempt);
                     self.refuse(attempt, refusal, out);
                     return self.go_on(out);
@@ -380,14 +375,7 @@ impl Participant {
 
     /// By a rule that no protocol has.
     fn own_refusal(&self, rule: &str, words: &str) -> Refusal {
-        Refusal {
-            server: self.server,
-            kind: AbortKind::Conflict,
-            rule: rule.into(),
-            words: words.into(),
-            other: None,
-            stale: Vec::new(),
-        }
+        Refusal::of(self.server, AbortKind::Conflict, rule, words)
     }
 
     /// Of a transaction that an older one has made abort: takes its branch away, and tells it as soon as it asks for something. (Nothing
@@ -626,11 +614,10 @@ impl Participant {
         let bounds = written.iter().map(|table| self.tables[table.index()].1.write_bound());
         let written_from = bounds.fold(Timestamp::ZERO, Timestamp::max);
         let tables = &self.tables;
-        let done = operations[outcomes.len()..].iter().try_for_each(|operation| -> Result<(), Abort> {
-            outcomes.push(operate(branch, tables, operation)?);
-            Ok(())
-        });
-        let done = done.and_then(|()| {
+        let carry_out = || {
+            for operation in &operations[outcomes.len()..] {
+                outcomes.push(operate(branch, tables, operation)?);
+            }
             let is_lost = step != Step::Execute
                 && loses_row(&operations, &outcomes)
                 && !planted.is(Bug::LostRowPassedOver);
@@ -640,8 +627,23 @@ impl Participant {
             let came = take_step(branch, step, written_from)?;
             let mut standing = branch.standing();
             standing.bound = standing.bound.max(written_from);
-            Ok(Some((came, standing)))
-        });
+            Ok::<_, Abort>(Some((came, standing)))
+        };
+        // Users' code is run there: keys of secondary indexes are worked out. A branch in which it has panicked is rolled back, and nothing else
+        // has been touched.
+        let done = match catch_unwind(AssertUnwindSafe(carry_out)) {
+            Ok(done) => done,
+            Err(panic) => {
+                let said = panic.downcast_ref::<&str>().copied();
+                let said =
+                    said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words");
+                let words = format!(
+                    "the key of a secondary index could not be worked out, which panicked: {said}; nothing was applied"
+                );
+                self.end(attempt);
+                return self.refuse(attempt, Refusal::of(self.server, AbortKind::Continued, "", words), out);
+            }
+        };
         match done {
             Ok(Some((came, standing))) => {
                 // What was locked for reading is not needed any more once everything is locked everywhere.
@@ -736,12 +738,11 @@ impl Participant {
 
     fn refusal(&self, abort: &Abort) -> Refusal {
         Refusal {
-            server: self.server,
-            kind: abort.kind(),
-            rule: abort.rule().into(),
-            words: abort.to_string(),
+            table: abort.table().map(str::to_owned),
+            key: abort.key(),
+            column_group: abort.column_group().map(str::to_owned),
             other: abort.other().and_then(|other| self.attempts.get(&other).copied()),
-            stale: Vec::new(),
+            ..Refusal::of(self.server, abort.kind(), abort.rule(), abort.to_string())
         }
     }
 }

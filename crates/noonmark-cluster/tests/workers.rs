@@ -1,7 +1,7 @@
 //! Clusters of share-nothing workers: what holds under every protocol while threads do as they please, and what clients are told when
 //! something goes wrong. No test knows how long anything takes, and each ends by itself.
 
-use noonmark::{AbortKind, IndexKind, Key, KeyBytes, Order, Protocol, SchemaError, TableOptions};
+use noonmark::{AbortKind, Column, IndexKind, Key, KeyBytes, Order, Protocol, SchemaError, TableOptions};
 use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
 use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table};
 use noonmark_cluster::cluster::{BuildClusterError, Builder, ClientError, Cluster, CreateTableError};
@@ -667,6 +667,147 @@ fn money_is_conserved_in_an_index_too() {
                 });
             });
         }
+    }
+}
+
+/// Whoever works out the keys of an index may panic: then that transaction is refused, whose rows are free again, and all goes on.
+#[test]
+fn a_panic_of_an_index_refuses_its_transaction() {
+    for protocol in
+        [Protocol::Sundial, Protocol::TwoPhaseWaitDie, Protocol::Occ, Protocol::Dynamic, Protocol::Fixed]
+    {
+        let cluster = Cluster::builder().workers(2).build().unwrap();
+        let options = || TableOptions::new().protocol(protocol);
+        let accounts = cluster.create_table::<u64, i64>("accounts", options(), hash()).unwrap();
+        let key_of = |_: &u64, balance: &i64| {
+            assert!(*balance != 13, "thirteen is no key");
+            *balance
+        };
+        let by_balance =
+            cluster.create_index(&accounts, "by balance", IndexReach::Everywhere, key_of).unwrap();
+        block_on(cluster.transact(async |tx| {
+            for key in 0..8 {
+                tx.insert(&accounts, key, 100).await?;
+            }
+            Ok::<_, ClusterAbort>(())
+        }))
+        .unwrap();
+        let refused = |abort: ClusterAbort| {
+            assert!(!abort.is_retryable(), "{protocol}: {abort}");
+            let refusal = abort.refusal().expect("a server has refused it");
+            assert_eq!(refusal.kind, AbortKind::Continued, "{protocol}");
+            assert!(refusal.words.contains("thirteen is no key"), "{protocol}: {refusal}");
+        };
+        // By each operation that changes rows, when another row has been changed at every server before; at once, or at the commit.
+        for operation in 0..6 {
+            let answer = block_on(cluster.transact(async |tx| {
+                for key in 0..8 {
+                    tx.update(&accounts, key, |balance| *balance += 1).await?;
+                }
+                match operation {
+                    0 => tx.update(&accounts, 3, |balance| *balance = 13).await,
+                    1 => tx.write(&accounts, 3, 13).await.map(drop),
+                    2 => tx.insert(&accounts, 20, 13).await.map(drop),
+                    3 => tx.upsert(&accounts, 3, 13).await.map(drop),
+                    4 => tx.write_later(&accounts, 3, 13).await,
+                    _ => tx.add(&accounts, 3, Column::whole(), 13 - 101).await,
+                }
+            }));
+            refused(answer.expect_err("nothing has such a key"));
+        }
+        // A row that is changed for its last time: its entry was made before.
+        let all = block_on(cluster.transact(async |tx| {
+            for key in 0..8 {
+                tx.update(&accounts, key, |balance| *balance += i64::try_from(key).unwrap()).await?;
+            }
+            Ok::<_, ClusterAbort>((
+                tx.range(&accounts, .., false, 100).await?,
+                tx.range_by(&by_balance, .., false, 100).await?,
+            ))
+        }));
+        let (rows, entries) = all.unwrap_or_else(|abort| panic!("{protocol}: {abort}"));
+        let expected: Vec<_> = (0..8u64).map(|key| (key, 100 + i64::try_from(key).unwrap())).collect();
+        assert_eq!(rows, expected, "{protocol}");
+        assert_eq!(entries.iter().map(|(balance, key)| (*key, *balance)).collect::<Vec<_>>(), expected);
+    }
+}
+
+/// What a server has refused says where, what and who, so that a program can tell.
+#[test]
+fn a_refusal_has_its_parts() {
+    let cluster = Cluster::builder().workers(3).build().unwrap();
+    let options = TableOptions::new().protocol(Protocol::TwoPhaseNoWait);
+    let accounts = cluster.create_table::<u64, (i64, i64)>("accounts", options, hash()).unwrap();
+    block_on(cluster.transact(async |tx| tx.insert(&accounts, 42, (1, 2)).await)).unwrap();
+    let (mut first, mut second) = (cluster.client().unwrap(), cluster.client().unwrap());
+    second.set_policy(Policy { attempts_max: Some(1), ..Policy::default() });
+    let abort = block_on(first.transact(async |tx| {
+        tx.update(&accounts.group::<1>(), 42, |money| *money += 1).await?;
+        Ok::<_, ClusterAbort>(second.transact(async |tx| tx.get(&accounts.group::<1>(), 42).await).await)
+    }));
+    let abort = abort.unwrap().expect_err("it is locked");
+    let refusal = abort.refusal().unwrap();
+    assert_eq!((refusal.table.as_deref(), refusal.key.as_deref()), (Some("accounts"), Some("42")));
+    assert!(refusal.column_group.is_some() && abort.is_retryable());
+    assert_eq!((refusal.kind, abort.rule()), (AbortKind::Conflict, refusal.rule.as_str()));
+    assert!(refusal.rule.starts_with("two-phase-no-wait: "), "{}", refusal.rule);
+    assert_eq!(refusal.other.map(|other| other.client), Some(first.id()));
+    // All of which stand in the explanation.
+    let place = format!("accounts[42].{}", refusal.column_group.as_deref().unwrap());
+    for part in [place.as_str(), &refusal.rule, &format!("server {}", refusal.server.number())] {
+        assert!(abort.to_string().contains(part), "{part}: {abort}");
+    }
+    // Of a row of another type, too.
+    let other: Table<u64, String> = Table::new(accounts.id());
+    let written = block_on(second.transact(async |tx| tx.write(&other, 42, "1".to_owned()).await));
+    let abort = written.unwrap_err();
+    let refusal = abort.refusal().unwrap();
+    assert_eq!((refusal.kind, refusal.table.as_deref()), (AbortKind::TooLong, Some("accounts")));
+    assert!(abort.to_string().contains("not one of the table's types"), "{abort}");
+    // Of a row that is not there nobody has refused anything.
+    let missing = block_on(second.view(async |tx| tx.need(&accounts, 7).await)).unwrap_err();
+    assert!(matches!(missing, ClusterAbort::Missing(_)) && missing.refusal().is_none());
+}
+
+/// What is read together belongs together, whoever writes meanwhile, and costs no more than reading does.
+#[test]
+fn who_only_reads_sees_one_state() {
+    for protocol in [Protocol::Sundial, Protocol::TicToc, Protocol::Dynamic, Protocol::TwoPhaseWaitDie] {
+        let cluster = Cluster::builder().workers(3).build().unwrap();
+        let options = TableOptions::new().protocol(protocol);
+        let accounts = cluster.create_table::<u64, i64>("accounts", options, hash()).unwrap();
+        block_on(cluster.transact(async |tx| {
+            for key in 0..12 {
+                tx.insert(&accounts, key, 100).await?;
+            }
+            Ok::<_, ClusterAbort>(())
+        }))
+        .unwrap();
+        std::thread::scope(|scope| {
+            for writer in 0..2u64 {
+                let (cluster, accounts) = (&cluster, &accounts);
+                scope.spawn(move || {
+                    for round in 0..200u64 {
+                        let (from, to) = ((round * 7 + writer) % 12, (round * 5 + 3 * writer + 1) % 12);
+                        block_on(cluster.transact(async |tx| {
+                            tx.update(accounts, from, |balance| *balance -= 1).await?;
+                            tx.update(accounts, to, |balance| *balance += 1).await
+                        }))
+                        .unwrap();
+                    }
+                });
+            }
+            for _ in 0..200 {
+                let (some, all) = block_on(cluster.view(async |tx| {
+                    let keys: Vec<u64> = (0..12).collect();
+                    let some: i64 = tx.get_many(&accounts, &keys).await?.into_iter().flatten().sum();
+                    let all = tx.range(&accounts, .., false, 100).await?;
+                    Ok::<_, ClusterAbort>((some, all.into_iter().map(|(_, balance)| balance).sum::<i64>()))
+                }))
+                .unwrap();
+                assert_eq!((some, all), (1_200, 1_200), "{protocol}");
+            }
+        });
     }
 }
 

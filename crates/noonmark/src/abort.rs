@@ -311,7 +311,9 @@ impl fmt::Display for Abort {
             AbortKind::Deadline => "; the deadline has passed, nothing was applied",
             AbortKind::Attempts => "; no attempts are left, nothing was applied",
             AbortKind::Missing => "no such row; nothing was applied",
-            AbortKind::TooLong => "the key or value is too long; nothing was applied",
+            AbortKind::TooLong => {
+                "the key or the value is too long, or not one of the table's types; nothing was applied"
+            }
             AbortKind::ForeignTable => "the table belongs to another database; nothing was applied",
             AbortKind::NotOrdered => "the table's index has no order, so no ranges; nothing was applied",
             AbortKind::TooManySessions => "all sessions of the database are in use; nothing was applied",
