@@ -181,11 +181,16 @@ pub struct Policy {
     pub attempts_max: Option<u32>,
     /// After a conflict the client waits for a random time below this.
     pub backoff_max: Duration,
+    /// After so many failed attempts the transaction is let through: each server that it comes to keeps out whoever begins something there
+    /// later, until it has committed, or has been silent for as long as [anybody may be kept waiting](crate::cluster::Builder::wait_max). What has
+    /// been begun there goes on, and may make it fail once more. Of several the oldest goes first. `None`: no escape; under protocols that lock
+    /// late, and `sundial` for what is only read, a long transaction may then lose to short ones for ever.
+    pub escape_after: Option<u32>,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { attempts_max: None, backoff_max: Duration::from_micros(500) }
+        Policy { attempts_max: None, backoff_max: Duration::from_micros(500), escape_after: Some(64) }
     }
 }
 
@@ -420,7 +425,9 @@ impl<L: Link> Client<L> {
         loop {
             attempts += 1;
             let age = if self.new_ages && attempts > 1 { self.new_age() } else { age };
+            let escapes = self.policy.escape_after.is_some_and(|after| attempts > after);
             let mut tx = self.begin(age);
+            tx.client.coordinator.let_through(escapes);
             let answer = body(&mut tx).await;
             let failed = tx.failed.take();
             let error = match (answer, failed) {
@@ -439,12 +446,14 @@ impl<L: Link> Client<L> {
                 (Ok(_), Some(abort)) => abort,
                 // Nothing is left that could be validated.
                 (Err(error), Some(_)) => {
+                    self.coordinator.let_through(false);
                     self.abort();
                     self.attempt_ends(false, false);
                     return Err(error);
                 }
                 (Err(error), None) => {
                     // It may rest on what was read: so it is told only if that could have been committed.
+                    self.coordinator.let_through(false);
                     match self.finish(Coordinator::rehearse).await {
                         Ok(_) => {
                             self.attempt_ends(false, false);
@@ -456,8 +465,10 @@ impl<L: Link> Client<L> {
                     }
                 }
             };
-            self.abort();
             let is_last = self.policy.attempts_max.is_some_and(|max| attempts >= max);
+            // Those who are kept out for it are as long as it goes on.
+            self.coordinator.let_through(escapes && error.is_retryable() && !is_last);
+            self.abort();
             self.attempt_ends(false, error.is_retryable() && !is_last);
             if !error.is_retryable() {
                 return Err(error.into());

@@ -174,6 +174,9 @@ struct Running {
     is_rehearsal: bool,
     /// It commits, and no message of its commit asks for anything that another may have.
     is_past_waiting: bool,
+    /// It [is let through](Request::escapes), or was.
+    escapes: bool,
+    was_let_through: bool,
     /// What is not answered is sent again some time.
     sends_again: bool,
     /// How many were asked whether they agree to the commit time that is being tried, and how many have said yes.
@@ -273,7 +276,7 @@ impl Coordinator {
         let id = AttemptId { client: self.client, sequence: self.sequence };
         let (parts, phase) = (BTreeMap::new(), Phase::Idle);
         let sends_again = self.resend_after_ns < u64::MAX;
-        let (is_rehearsal, is_past_waiting) = (false, false);
+        let (is_rehearsal, is_past_waiting, escapes, was_let_through) = (false, false, false, false);
         let (asked, votes, planted) = (0, 0, self.planted);
         self.running = Some(Running {
             id,
@@ -282,6 +285,8 @@ impl Coordinator {
             phase,
             is_rehearsal,
             is_past_waiting,
+            escapes,
+            was_let_through,
             sends_again,
             asked,
             votes,
@@ -289,6 +294,14 @@ impl Coordinator {
         });
         (self.tables, self.renewed) = (Vec::new(), Vec::new());
         id
+    }
+
+    /// Whether the attempt that runs [is let through](Request::escapes). One that was, and is not when it is aborted, will not be tried again.
+    pub fn let_through(&mut self, escapes: bool) {
+        if let Some(running) = &mut self.running {
+            running.escapes = escapes;
+            running.was_let_through |= escapes;
+        }
     }
 
     /// Has a row written that has been read to be written. It goes along with the next request to its server. The row is locked already, if
@@ -459,11 +472,12 @@ impl Coordinator {
 
     /// Tells those who must know.
     fn end_parts(&mut self, now_ns: u64, running: Running, decision: Decision, out: &mut Vec<Outgoing>) {
-        let Running { id, age, parts, .. } = running;
+        let Running { id, age, parts, escapes, was_let_through, .. } = running;
         for (to, part) in parts {
-            // One that has not answered may hold anything.
-            let knows_nothing_else =
-                part.unanswered.is_some() || part.standing.is_some_and(|s| s.holds_locks || s.has_marks);
+            // One that has not answered may hold anything; and one that keeps others out does so until it hears of the end.
+            let knows_nothing_else = part.unanswered.is_some()
+                || part.standing.is_some_and(|s| s.holds_locks || s.has_marks)
+                || was_let_through;
             if part.is_over || !knows_nothing_else {
                 continue;
             }
@@ -473,6 +487,7 @@ impl Coordinator {
                 floor: self.floor,
                 number: part.number + 1,
                 is_past_waiting: true,
+                escapes,
                 ask: Ask::End(decision),
             };
             out.push(Outgoing { to, request: request.clone() });
@@ -746,7 +761,7 @@ impl Running {
     }
 
     fn ask(&mut self, now_ns: u64, floor: Timestamp, to: ServerId, ask: Ask, out: &mut Vec<Outgoing>) {
-        let (id, age, is_past_waiting) = (self.id, self.age, self.is_past_waiting);
+        let (id, age, is_past_waiting, escapes) = (self.id, self.age, self.is_past_waiting, self.escapes);
         let (planted, sends_again) = (self.planted, self.sends_again);
         let part = self.part(to);
         part.number += 1;
@@ -769,7 +784,7 @@ impl Running {
             part.defers_entries = false;
             part.has_unannounced = false;
         }
-        let request = Request { attempt: id, age, floor, number: part.number, is_past_waiting, ask };
+        let request = Request { attempt: id, age, floor, number: part.number, is_past_waiting, escapes, ask };
         let again = sends_again.then(|| request.clone());
         part.unanswered = Some(Unanswered { sent_ns: now_ns, again });
         out.push(Outgoing { to, request });

@@ -310,6 +310,8 @@ pub struct Request {
     /// The transaction commits, and nothing that it asks for from here on, of any participant, is in need of a lock that another may have:
     /// so it waits for nobody, but to be told how it ends, and whoever waits for it does not wait in a circle.
     pub is_past_waiting: bool,
+    /// The transaction has failed so often that it is let through: see [`participant`](crate::participant).
+    pub escapes: bool,
     /// What.
     pub ask: Ask,
 }

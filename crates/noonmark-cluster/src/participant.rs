@@ -50,6 +50,16 @@
 //! client is slow, is gone, or cannot be heard. And tables that are made while transactions run: the first one in which the younger waits turns the
 //! direction about.
 //!
+//! # Nobody loses for ever
+//!
+//! What is read without a lock may be overwritten each time before a long transaction commits. So one that has failed
+//! [so often](crate::client::Policy::escape_after) is *let through*: from the first message on that says so, a server refuses whoever begins
+//! anything there, but for an older one that is let through as well. Nobody is kept waiting for that, so there is no circle to be had. What has
+//! been begun at the server goes on; it ends, or comes to a server that refuses it. So when the transaction has been everywhere
+//! once, it fails at most for what was begun before it came, and is alone then: of servers that it comes to for the first time there are at
+//! most as many as there are. It is over when its end is told, when its client comes with another one, or when nothing has been heard of it for as
+//! long as anybody may be kept waiting.
+//!
 //! What it does not do: log, or come back after a crash.
 
 use crate::message::{
@@ -105,6 +115,15 @@ struct Held {
     behind: TxnId,
 }
 
+/// A transaction that is let through.
+#[derive(Clone, Copy)]
+struct Gate {
+    client: ClientId,
+    age: Age,
+    /// Unless it is heard of again by then, nobody is kept out any more.
+    until_ns: u64,
+}
+
 /// A server's rows, and what is going on there.
 pub struct Participant {
     server: ServerId,
@@ -123,6 +142,8 @@ pub struct Participant {
     waiting: BTreeMap<TxnId, Vec<AttemptId>>,
     /// The greatest number of each client's attempts.
     latest: BTreeMap<ClientId, u64>,
+    /// For whom others are kept out, if for anybody.
+    gate: Option<Gate>,
     /// Branches that are free.
     #[expect(clippy::vec_box, reason = "they go into seats as they are, and come back")]
     free: Vec<Box<Branch<BranchHost>>>,
@@ -155,6 +176,7 @@ impl Participant {
             attempts: BTreeMap::new(),
             waiting: BTreeMap::new(),
             latest: BTreeMap::new(),
+            gate: None,
             free: Vec::new(),
             ended: Vec::new(),
             wait_max_ns: WAIT_MAX_DEFAULT_NS,
@@ -269,9 +291,17 @@ impl Participant {
     /// A request has come.
     pub fn receive(&mut self, now_ns: u64, request: Request, out: &mut Vec<Answer>) {
         self.set_time(now_ns);
-        let Request { attempt, age, floor, number, is_past_waiting, ask } = request;
+        let Request { attempt, age, floor, number, is_past_waiting, escapes, ask } = request;
         if !self.take_seat(attempt, age, number, &ask, out) {
             return;
+        }
+        self.see_to_the_gate(attempt, age, escapes);
+        if number == 1
+            && let Ask::Work(..) = ask
+            && let Some(refusal) = self.kept_out(attempt)
+        {
+            self.refuse(attempt, refusal, out);
+            return self.go_on(out);
         }
         if let Some(seat) = self.seats.get_mut(&attempt) {
             let commits = matches!(ask, Ask::Work(_, Step::Seal | Step::Prepare { .. }));
@@ -328,6 +358,35 @@ impl Participant {
         self.go_on(out);
     }
 
+    /// A message of this attempt has come: it may be let through, or not any more.
+    fn see_to_the_gate(&mut self, attempt: AttemptId, age: Age, escapes: bool) {
+        let goes_first = self.gate.is_none_or(|gate| {
+            let is_over = gate.until_ns <= self.now_ns;
+            is_over || (age, attempt.client) <= (gate.age, gate.client)
+        });
+        if escapes && goes_first {
+            let until_ns = self.now_ns.saturating_add(self.wait_max_ns);
+            self.gate = Some(Gate { client: attempt.client, age, until_ns });
+        } else if !escapes {
+            self.open_the_gate(attempt.client);
+        }
+    }
+
+    /// This client's transaction is over here.
+    fn open_the_gate(&mut self, client: ClientId) {
+        self.gate = self.gate.filter(|gate| gate.client != client);
+    }
+
+    /// Why this attempt, which is new here, does not begin, if it does not.
+    fn kept_out(&self, attempt: AttemptId) -> Option<Refusal> {
+        let gate = self.gate.filter(|gate| gate.client != attempt.client && gate.until_ns > self.now_ns)?;
+        let words = format!(
+            "a transaction of client {} has failed so often that it is let through first; nothing was applied, retry is safe",
+            gate.client
+        );
+        Some(self.own_refusal("cluster: gate", &words))
+    }
+
     /// A client is gone: everything that it has sent has come, and nothing more will. What it has not decided is rolled back, even if
     /// it was prepared; and a client of the same name may begin from anew. Only for transports that bring everything in the order in
     /// which it was sent, and tell the end of each client after that.
@@ -339,6 +398,7 @@ impl Participant {
             self.seats.remove(&attempt);
         }
         self.latest.remove(&client);
+        self.open_the_gate(client);
         self.go_on(out);
     }
 
@@ -497,6 +557,9 @@ impl Participant {
         }
         if !(decision == Decision::Abort && self.planted.is(Bug::LostUnlock)) {
             self.end(attempt);
+        }
+        if let Decision::Commit(_) = decision {
+            self.open_the_gate(attempt.client);
         }
         self.reply(attempt, Reply::Ended, out);
         if self.latest.get(&attempt.client).is_some_and(|latest| *latest > attempt.sequence) {
@@ -679,6 +742,8 @@ impl Participant {
                 }
                 if ends_at_vote || matches!(came, StepOutcome::Committed(_)) {
                     self.end(attempt);
+                    // (Should it fail elsewhere after all, it keeps others out here when it comes again.)
+                    self.open_the_gate(attempt.client);
                 }
                 let tables = if is_read_now { self.leases(attempt) } else { Vec::new() };
                 self.reply(attempt, Reply::Worked(Work { outcomes, step: came, standing, tables }), out);

@@ -811,6 +811,65 @@ fn who_only_reads_sees_one_state() {
     }
 }
 
+/// A long transaction that loses to short ones, each time that it looks, is let through after so many attempts.
+#[test]
+fn nobody_loses_for_ever() {
+    const ROWS: u64 = 60;
+    // (Where the younger waits the short one would, for the long one in whose midst it is.)
+    for protocol in PROTOCOLS.iter().filter(|protocol| **protocol != Protocol::TwoPhaseWoundWait) {
+        // Nobody is taken for gone who is only slow.
+        let cluster = Cluster::builder().workers(2).wait_max(Duration::from_secs(60)).build().unwrap();
+        let options = TableOptions::new().protocol(*protocol);
+        let accounts = cluster.create_table::<u64, i64>("accounts", options, hash()).unwrap();
+        block_on(cluster.transact(async |tx| {
+            for key in 0..ROWS {
+                tx.insert(&accounts, key, 100).await?;
+            }
+            Ok::<_, ClusterAbort>(())
+        }))
+        .unwrap();
+        let (mut long, mut short) = (cluster.client().unwrap(), cluster.client().unwrap());
+        let once = Policy { attempts_max: Some(1), ..Policy::default() };
+        short.set_policy(Policy { backoff_max: Duration::ZERO, ..once });
+        let mut attempts = |escape_after| {
+            const ENOUGH: u32 = 12;
+            let policy = Policy { attempts_max: Some(ENOUGH), backoff_max: Duration::ZERO, escape_after };
+            long.set_policy(policy);
+            let (mut attempts, mut refused) = (0, 0);
+            let done = block_on(long.transact(async |tx| {
+                attempts += 1;
+                for key in 0..ROWS {
+                    tx.get(&accounts, key).await?;
+                    // One that another has read, and one that it has yet to read.
+                    if key == ROWS / 2 {
+                        let interferes = short.transact(async |tx| {
+                            tx.update(&accounts, key / 2, |balance| *balance -= 1).await?;
+                            tx.update(&accounts, key + 2, |balance| *balance += 1).await
+                        });
+                        let interferes: Result<(), ClusterAbort> = interferes.await;
+                        refused += u32::from(interferes.is_err_and(|abort| abort.rule() == "cluster: gate"));
+                    }
+                }
+                tx.update(&accounts, ROWS - 1, |balance| *balance += 1).await
+            }));
+            assert_eq!(done.is_ok(), attempts < ENOUGH || refused > 0, "{protocol}: {attempts} {done:?}");
+            (attempts, refused)
+        };
+        let (without, with) = (attempts(None), attempts(Some(5)));
+        assert_eq!(without.1, 0, "{protocol}");
+        assert!(with.0 <= 6, "{protocol}: {with:?}");
+        // Whoever loses without it loses as often with it, and then commits at once; and nobody is kept out afterwards. (Adaptive tables
+        // lock what is read, once that has been lost so often.)
+        let expected = if without.0 < 5 || *protocol == Protocol::Adaptive { (1, 0) } else { (6, 1) };
+        assert_eq!(with, expected, "{protocol}: {without:?}");
+        let after: Result<(), ClusterAbort> =
+            block_on(short.transact(async |tx| tx.update(&accounts, 0, |balance| *balance += 1).await));
+        assert_eq!(after, Ok(()), "{protocol}");
+        let conservative = [Protocol::Occ, Protocol::TicToc, Protocol::Sundial, Protocol::Dynamic];
+        assert!(without.0 == 12 || !conservative.contains(protocol), "{protocol}: it does not lose");
+    }
+}
+
 #[test]
 fn indexes_that_cannot_be_made() {
     let cluster = Cluster::builder().workers(2).build().unwrap();

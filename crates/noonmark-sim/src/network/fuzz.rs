@@ -139,7 +139,12 @@ impl ClusterCase {
             branches_max: 64,
             wait_max_ns: 1_000_000 + pick(20_000_000),
             resend_after_ns: 300_000 + pick(3_000_000),
-            policy: Policy { attempts_max: None, backoff_max: Duration::from_micros(pick(500)) },
+            policy: Policy {
+                attempts_max: None,
+                backoff_max: Duration::from_micros(pick(500)),
+                // (Not drawn: what else a seed stands for stays what it is.)
+                escape_after: (seed % 5 == 4).then_some(2),
+            },
             new_ages: false,
             reclaim_from: [1, 32][pick(2) as usize],
             conditions,

@@ -111,7 +111,7 @@ impl ClusterSpec {
             branches_max: 256,
             wait_max_ns: noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS,
             resend_after_ns: noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS,
-            policy: Policy::default(),
+            policy: Policy { escape_after: None, ..Policy::default() },
             new_ages: false,
             reclaim_from: 32,
             conditions: Conditions::quiet(),

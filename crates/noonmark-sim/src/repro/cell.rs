@@ -295,6 +295,8 @@ fn on_servers(
                 0 => Duration::from_micros(spanning.backoff_max_us.into()),
                 most_ns => Duration::from_nanos(most_ns),
             },
+            // The papers know of none.
+            escape_after: None,
         },
         new_ages: spanning.new_ages,
         conditions: Conditions {
@@ -372,6 +374,7 @@ fn at_workers(
         policy: ClusterPolicy {
             attempts_max: None,
             backoff_max: Duration::from_micros(sharing.backoff_max_us.into()),
+            escape_after: None,
         },
         conditions: Conditions {
             latency_min_ns: latency_ns - latency_ns / 6,
