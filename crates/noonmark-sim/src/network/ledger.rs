@@ -157,6 +157,7 @@ mod tests {
             floor: Timestamp::ZERO,
             number: 1,
             is_past_waiting: false,
+            escapes: false,
             ask,
         };
         let execute = |sequence| request(sequence, Ask::Work(Vec::new(), Step::Execute));
