@@ -419,6 +419,19 @@ impl<L: Link> Client<L> {
     pub async fn transact_aged<T, E: From<ClusterAbort>>(
         &mut self,
         age: Age,
+        body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        // (Also of one before, whose future was dropped.)
+        self.let_others_in();
+        let answer = self.attempt(age, body).await;
+        self.let_others_in();
+        answer
+    }
+
+    /// Attempts, until one succeeds, or is the last.
+    async fn attempt<T, E: From<ClusterAbort>>(
+        &mut self,
+        age: Age,
         mut body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut attempts = 0;
@@ -427,7 +440,9 @@ impl<L: Link> Client<L> {
             let age = if self.new_ages && attempts > 1 { self.new_age() } else { age };
             let escapes = self.policy.escape_after.is_some_and(|after| attempts > after);
             let mut tx = self.begin(age);
-            tx.client.coordinator.let_through(escapes);
+            if escapes {
+                tx.client.coordinator.let_through();
+            }
             let answer = body(&mut tx).await;
             let failed = tx.failed.take();
             let error = match (answer, failed) {
@@ -446,14 +461,12 @@ impl<L: Link> Client<L> {
                 (Ok(_), Some(abort)) => abort,
                 // Nothing is left that could be validated.
                 (Err(error), Some(_)) => {
-                    self.coordinator.let_through(false);
                     self.abort();
                     self.attempt_ends(false, false);
                     return Err(error);
                 }
                 (Err(error), None) => {
                     // It may rest on what was read: so it is told only if that could have been committed.
-                    self.coordinator.let_through(false);
                     match self.finish(Coordinator::rehearse).await {
                         Ok(_) => {
                             self.attempt_ends(false, false);
@@ -466,8 +479,6 @@ impl<L: Link> Client<L> {
                 }
             };
             let is_last = self.policy.attempts_max.is_some_and(|max| attempts >= max);
-            // Those who are kept out for it are as long as it goes on.
-            self.coordinator.let_through(escapes && error.is_retryable() && !is_last);
             self.abort();
             self.attempt_ends(false, error.is_retryable() && !is_last);
             if !error.is_retryable() {
@@ -525,12 +536,19 @@ impl<L: Link> Client<L> {
     /// Sees to it that every server knows how this client's transactions have ended.
     pub async fn settle(&mut self) {
         self.abort();
+        self.let_others_in();
         while self.coordinator.has_endings() && self.step().await != Err(ClusterAbort::Closed) {}
     }
 
     fn send(&mut self, out: Vec<Outgoing>) {
         self.counts.messages += out.len() as u64;
         out.into_iter().for_each(|outgoing| self.link.send(outgoing));
+    }
+
+    fn let_others_in(&mut self) {
+        let mut out = Vec::new();
+        self.coordinator.let_others_in(self.link.now_ns(), &mut out);
+        self.send(out);
     }
 
     fn abort(&mut self) {

@@ -50,7 +50,7 @@ use crate::partition::{ServerId, TableId};
 use crate::planted::{Bug, Planted};
 use noonmark::branch::{Lease, Node, Standing};
 use noonmark::{Age, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Unless told otherwise, what has not been answered for so long is sent again.
@@ -174,9 +174,8 @@ struct Running {
     is_rehearsal: bool,
     /// It commits, and no message of its commit asks for anything that another may have.
     is_past_waiting: bool,
-    /// It [is let through](Request::escapes), or was.
+    /// It [is let through](Request::escapes).
     escapes: bool,
-    was_let_through: bool,
     /// What is not answered is sent again some time.
     sends_again: bool,
     /// How many were asked whether they agree to the commit time that is being tried, and how many have said yes.
@@ -204,6 +203,8 @@ pub struct Coordinator {
     running: Option<Running>,
     /// **Invariant**: at most one for each attempt and participant.
     endings: Vec<Ending>,
+    /// Where others are kept out for the transaction whose attempts were run last.
+    keep_out: BTreeSet<ServerId>,
     /// What whole tables hold until, as told with the answers since somebody asked.
     tables: Vec<(ServerId, TableId, TableLease)>,
     /// What the last transaction read out of copies, and had looked at.
@@ -225,6 +226,7 @@ impl Coordinator {
             last_age: None,
             running: None,
             endings: Vec::new(),
+            keep_out: BTreeSet::new(),
             tables: Vec::new(),
             renewed: Vec::new(),
             refusals: BTreeMap::new(),
@@ -276,7 +278,7 @@ impl Coordinator {
         let id = AttemptId { client: self.client, sequence: self.sequence };
         let (parts, phase) = (BTreeMap::new(), Phase::Idle);
         let sends_again = self.resend_after_ns < u64::MAX;
-        let (is_rehearsal, is_past_waiting, escapes, was_let_through) = (false, false, false, false);
+        let (is_rehearsal, is_past_waiting, escapes) = (false, false, false);
         let (asked, votes, planted) = (0, 0, self.planted);
         self.running = Some(Running {
             id,
@@ -286,7 +288,6 @@ impl Coordinator {
             is_rehearsal,
             is_past_waiting,
             escapes,
-            was_let_through,
             sends_again,
             asked,
             votes,
@@ -296,11 +297,32 @@ impl Coordinator {
         id
     }
 
-    /// Whether the attempt that runs [is let through](Request::escapes). One that was, and is not when it is aborted, will not be tried again.
-    pub fn let_through(&mut self, escapes: bool) {
+    /// The attempt that runs [is let through](Request::escapes).
+    pub fn let_through(&mut self) {
         if let Some(running) = &mut self.running {
-            running.escapes = escapes;
-            running.was_let_through |= escapes;
+            running.escapes = true;
+        }
+    }
+
+    /// The transaction is over that was let through, if one was: tells the servers that have kept others out for it.
+    pub fn let_others_in(&mut self, now_ns: u64, out: &mut Vec<Outgoing>) {
+        let keep_out = std::mem::take(&mut self.keep_out);
+        let Some(age) = self.last_age.filter(|_| !keep_out.is_empty()) else { return };
+        // As the end of an attempt that has not been there: so each hears of it, whatever became of the attempts before.
+        self.sequence += 1;
+        let attempt = AttemptId { client: self.client, sequence: self.sequence };
+        for to in keep_out {
+            let request = Request {
+                attempt,
+                age,
+                floor: self.floor,
+                number: 1,
+                is_past_waiting: true,
+                escapes: false,
+                ask: Ask::End(Decision::Abort),
+            };
+            out.push(Outgoing { to, request: request.clone() });
+            self.endings.push(Ending { to, request, sent_ns: now_ns });
         }
     }
 
@@ -472,12 +494,14 @@ impl Coordinator {
 
     /// Tells those who must know.
     fn end_parts(&mut self, now_ns: u64, running: Running, decision: Decision, out: &mut Vec<Outgoing>) {
-        let Running { id, age, parts, escapes, was_let_through, .. } = running;
+        let Running { id, age, parts, escapes, .. } = running;
+        if escapes {
+            self.keep_out.extend(parts.keys());
+        }
         for (to, part) in parts {
-            // One that has not answered may hold anything; and one that keeps others out does so until it hears of the end.
-            let knows_nothing_else = part.unanswered.is_some()
-                || part.standing.is_some_and(|s| s.holds_locks || s.has_marks)
-                || was_let_through;
+            // One that has not answered may hold anything.
+            let knows_nothing_else =
+                part.unanswered.is_some() || part.standing.is_some_and(|s| s.holds_locks || s.has_marks);
             if part.is_over || !knows_nothing_else {
                 continue;
             }

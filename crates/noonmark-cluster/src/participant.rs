@@ -57,8 +57,7 @@
 //! anything there, but for an older one that is let through as well. Nobody is kept waiting for that, so there is no circle to be had. What has
 //! been begun at the server goes on; it ends, or comes to a server that refuses it. So when the transaction has been everywhere
 //! once, it fails at most for what was begun before it came, and is alone then: of servers that it comes to for the first time there are at
-//! most as many as there are. It is over when its end is told, when its client comes with another one, or when nothing has been heard of it for as
-//! long as anybody may be kept waiting.
+//! most as many as there are. Its client tells all of them when it is over; who does not is waited for as long as anybody may be kept waiting.
 //!
 //! What it does not do: log, or come back after a crash.
 
@@ -558,9 +557,6 @@ impl Participant {
         if !(decision == Decision::Abort && self.planted.is(Bug::LostUnlock)) {
             self.end(attempt);
         }
-        if let Decision::Commit(_) = decision {
-            self.open_the_gate(attempt.client);
-        }
         self.reply(attempt, Reply::Ended, out);
         if self.latest.get(&attempt.client).is_some_and(|latest| *latest > attempt.sequence) {
             self.seats.remove(&attempt);
@@ -742,8 +738,6 @@ impl Participant {
                 }
                 if ends_at_vote || matches!(came, StepOutcome::Committed(_)) {
                     self.end(attempt);
-                    // (Should it fail elsewhere after all, it keeps others out here when it comes again.)
-                    self.open_the_gate(attempt.client);
                 }
                 let tables = if is_read_now { self.leases(attempt) } else { Vec::new() };
                 self.reply(attempt, Reply::Worked(Work { outcomes, step: came, standing, tables }), out);
