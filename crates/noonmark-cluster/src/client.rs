@@ -228,6 +228,13 @@ pub struct Client<L> {
     planted: Planted,
 }
 
+/// How a transaction is tried.
+struct Tries {
+    age: Age,
+    /// Attempts so far.
+    count: u32,
+}
+
 /// What a transaction has done with other servers' rows.
 #[derive(Default)]
 struct Remote {
@@ -397,9 +404,17 @@ impl<L: Link> Client<L> {
     /// As [`Client::transact`].
     pub async fn view<T, E: From<ClusterAbort>>(
         &mut self,
-        mut body: impl AsyncFnMut(&mut View<'_, '_, L>) -> Result<T, E>,
+        mut body: impl AsyncFnMut(&mut View<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.transact(async |tx| body(&mut View::of(tx)).await).await
+        let mut tries = self.tries(self.new_age());
+        loop {
+            let mut view = View(self.try_once(&mut tries));
+            let answer = body(&mut view).await;
+            let failed = view.0.failed.take();
+            if let Some(answer) = self.conclude(&tries, answer, failed).await {
+                return answer;
+            }
+        }
     }
 
     /// The age of a transaction that begins now.
@@ -419,81 +434,105 @@ impl<L: Link> Client<L> {
     pub async fn transact_aged<T, E: From<ClusterAbort>>(
         &mut self,
         age: Age,
-        body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        // (Also of one before, whose future was dropped.)
-        self.let_others_in();
-        let answer = self.attempt(age, body).await;
-        self.let_others_in();
-        answer
-    }
-
-    /// Attempts, until one succeeds, or is the last.
-    async fn attempt<T, E: From<ClusterAbort>>(
-        &mut self,
-        age: Age,
         mut body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut attempts = 0;
+        let mut tries = self.tries(age);
         loop {
-            attempts += 1;
-            let age = if self.new_ages && attempts > 1 { self.new_age() } else { age };
-            let escapes = self.policy.escape_after.is_some_and(|after| attempts > after);
-            let mut tx = self.begin(age);
-            if escapes {
-                tx.client.coordinator.let_through();
-            }
+            let mut tx = self.try_once(&mut tries);
             let answer = body(&mut tx).await;
             let failed = tx.failed.take();
-            let error = match (answer, failed) {
-                (Ok(value), None) => match self.finish(Coordinator::commit).await {
-                    Ok(at) => {
-                        self.write_copies(at);
-                        self.attempt_ends(true, false);
-                        self.looks_first = false;
-                        self.counts.commits += 1;
-                        return Ok(value);
-                    }
-                    Err(abort) => abort,
-                },
-                // What went wrong first is what counts, if it was a conflict.
-                (_, Some(abort)) if abort.is_retryable() => abort,
-                (Ok(_), Some(abort)) => abort,
-                // Nothing is left that could be validated.
-                (Err(error), Some(_)) => {
-                    self.abort();
-                    self.attempt_ends(false, false);
-                    return Err(error);
-                }
-                (Err(error), None) => {
-                    // It may rest on what was read: so it is told only if that could have been committed.
-                    match self.finish(Coordinator::rehearse).await {
-                        Ok(_) => {
-                            self.attempt_ends(false, false);
-                            self.looks_first = false;
-                            self.counts.rollbacks += 1;
-                            return Err(error);
-                        }
-                        Err(abort) => abort,
-                    }
-                }
-            };
-            let is_last = self.policy.attempts_max.is_some_and(|max| attempts >= max);
-            self.abort();
-            self.attempt_ends(false, error.is_retryable() && !is_last);
-            if !error.is_retryable() {
-                return Err(error.into());
+            if let Some(answer) = self.conclude(&tries, answer, failed).await {
+                return answer;
             }
-            self.counts.aborts += 1;
-            if is_last {
-                return Err(match error {
-                    ClusterAbort::Refused(refusal) => ClusterAbort::Attempts(refusal, attempts),
-                    error => error,
-                }
-                .into());
-            }
-            self.back_off().await;
         }
+    }
+
+    /// A transaction begins that has not been tried yet.
+    fn tries(&mut self, age: Age) -> Tries {
+        // (If the future of the one before was dropped, that was let through to its end.)
+        self.let_others_in();
+        Tries { age, count: 0 }
+    }
+
+    /// The next attempt begins.
+    fn try_once(&mut self, tries: &mut Tries) -> Transaction<'_, L> {
+        tries.count += 1;
+        let age = if self.new_ages && tries.count > 1 { self.new_age() } else { tries.age };
+        let escapes = self.policy.escape_after.is_some_and(|after| tries.count > after);
+        let tx = self.begin(age);
+        if escapes {
+            tx.client.coordinator.let_through();
+        }
+        tx
+    }
+
+    /// What became of the transaction with this attempt, whose closure has answered this, and of whose operations this was the first to
+    /// fail; none if it is to be tried again.
+    async fn conclude<T, E: From<ClusterAbort>>(
+        &mut self,
+        tries: &Tries,
+        answer: Result<T, E>,
+        failed: Option<ClusterAbort>,
+    ) -> Option<Result<T, E>> {
+        let ended = match self.end_attempt(answer, failed).await {
+            Ok(answer) => Some(answer),
+            Err(error) => self.fail_attempt(tries, error).map(|error| Err(error.into())),
+        };
+        match ended {
+            Some(_) => self.let_others_in(),
+            None => self.back_off().await,
+        }
+        ended
+    }
+
+    /// Commits what has succeeded, and answers what the closure has; or tells what the attempt has failed by.
+    async fn end_attempt<T, E>(
+        &mut self,
+        answer: Result<T, E>,
+        failed: Option<ClusterAbort>,
+    ) -> Result<Result<T, E>, ClusterAbort> {
+        match (answer, failed) {
+            (Ok(value), None) => {
+                let at = self.finish(Coordinator::commit).await?;
+                self.write_copies(at);
+                self.attempt_ends(true, false);
+                self.looks_first = false;
+                self.counts.commits += 1;
+                Ok(Ok(value))
+            }
+            // What went wrong first is what counts, if it was a conflict.
+            (_, Some(abort)) if abort.is_retryable() => Err(abort),
+            (Ok(_), Some(abort)) => Err(abort),
+            // Nothing is left that could be validated.
+            (Err(error), Some(_)) => {
+                self.abort();
+                self.attempt_ends(false, false);
+                Ok(Err(error))
+            }
+            // It may rest on what was read: so it is told only if that could have been committed.
+            (Err(error), None) => {
+                self.finish(Coordinator::rehearse).await?;
+                self.attempt_ends(false, false);
+                self.looks_first = false;
+                self.counts.rollbacks += 1;
+                Ok(Err(error))
+            }
+        }
+    }
+
+    /// The attempt has failed by this. What the transaction fails by, unless it is to be tried again.
+    fn fail_attempt(&mut self, tries: &Tries, error: ClusterAbort) -> Option<ClusterAbort> {
+        let is_last = self.policy.attempts_max.is_some_and(|max| tries.count >= max);
+        self.abort();
+        self.attempt_ends(false, error.is_retryable() && !is_last);
+        if !error.is_retryable() {
+            return Some(error);
+        }
+        self.counts.aborts += 1;
+        is_last.then(|| match error {
+            ClusterAbort::Refused(refusal) => ClusterAbort::Attempts(refusal, tries.count),
+            error => error,
+        })
     }
 
     fn begin(&mut self, age: Age) -> Transaction<'_, L> {
@@ -1280,13 +1319,9 @@ impl<L: Link> Transaction<'_, L> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct View<'t, 'c, L>(&'t mut Transaction<'c, L>);
+pub struct View<'c, L>(Transaction<'c, L>);
 
-impl<'t, 'c, L: Link> View<'t, 'c, L> {
-    pub(crate) fn of(transaction: &'t mut Transaction<'c, L>) -> Self {
-        View(transaction)
-    }
-
+impl<L: Link> View<'_, L> {
     /// As [`Transaction::get`].
     ///
     /// # Errors

@@ -489,17 +489,9 @@ impl Cluster {
         &self,
         body: impl AsyncFnMut(&mut Transaction<'_, WorkerLink>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let idle = self.idle().pop();
-        let mut client = match idle {
-            Some(client) => client,
-            None => self.client().map_err(ClusterAbort::from)?,
-        };
-        // Acquire: whoever has committed before this begins is ordered before it.
-        client.raise_floor(Timestamp::new(self.0.floor.load(Ordering::Acquire)));
+        let mut client = self.take_client()?;
         let done = client.transact(body).await;
-        self.0.floor.fetch_max(client.floor().ticks(), Ordering::AcqRel);
-        // If this future is dropped before, the client is, too, and what it has begun is rolled back.
-        self.idle().push(client);
+        self.put_back(client);
         done
     }
 
@@ -509,9 +501,29 @@ impl Cluster {
     /// As [`Cluster::transact`].
     pub async fn view<T, E: From<ClusterAbort>>(
         &self,
-        mut body: impl AsyncFnMut(&mut View<'_, '_, WorkerLink>) -> Result<T, E>,
+        body: impl AsyncFnMut(&mut View<'_, WorkerLink>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.transact(async |tx| body(&mut View::of(tx)).await).await
+        let mut client = self.take_client()?;
+        let done = client.view(body).await;
+        self.put_back(client);
+        done
+    }
+
+    /// One that has nothing to do. If the future that has it is dropped, so is the client, and what it has begun is rolled back.
+    fn take_client(&self) -> Result<Client<WorkerLink>, ClusterAbort> {
+        let idle = self.idle().pop();
+        let mut client = match idle {
+            Some(client) => client,
+            None => self.client()?,
+        };
+        // Acquire: whoever has committed before this begins is ordered before it.
+        client.raise_floor(Timestamp::new(self.0.floor.load(Ordering::Acquire)));
+        Ok(client)
+    }
+
+    fn put_back(&self, client: Client<WorkerLink>) {
+        self.0.floor.fetch_max(client.floor().ticks(), Ordering::AcqRel);
+        self.idle().push(client);
     }
 
     /// What the caches have counted, all together.

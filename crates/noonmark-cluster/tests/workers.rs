@@ -297,6 +297,18 @@ fn futures_of_a_client_may_go_to_another_thread() {
     });
     let read = thread::spawn(move || block_on(future)).join();
     assert_eq!(read.unwrap(), Ok(EACH));
+
+    let (cluster, accounts) = accounts_of(Cluster::builder().workers(2), Protocol::Sundial, hash());
+    let shared = cluster.clone();
+    let future = is_send(async move {
+        let mut client = shared.client()?;
+        let of_client = accounts.clone();
+        let one: i64 = client.view(async move |tx| tx.need(&of_client, 1).await).await?;
+        let other: i64 = shared.view(async move |tx| tx.need(&accounts, 2).await).await?;
+        Ok::<_, ClusterAbort>(one + other)
+    });
+    let read = thread::spawn(move || block_on(future)).join();
+    assert_eq!(read.unwrap(), Ok(2 * EACH));
     fn is_shared<T: Send + Sync + Clone>(_: &T) {}
     is_shared(&cluster);
 }
