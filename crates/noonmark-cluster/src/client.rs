@@ -53,6 +53,12 @@ pub trait Link {
 
     /// An attempt has ended, committed or not: for who counts what was sent for it.
     fn ended(&mut self, _attempt: AttemptId, _committed: bool) {}
+
+    /// Whether it may send while its client's futures are dropped, perhaps because somebody panics. If so, a transaction that is given up
+    /// like that is rolled back at once; otherwise when the client begins the next one, or is told to [settle](Client::settle).
+    fn sends_when_dropped(&self) -> bool {
+        false
+    }
 }
 
 /// What has come over a link.
@@ -134,7 +140,8 @@ pub enum ClusterAbort {
     /// them to be.
     #[error("a row is not of the type that its table was opened with; nothing was applied")]
     Types,
-    /// The transaction went on after one of its operations had failed, or had been given up: its future was dropped before it had ended.
+    /// The transaction went on after one of its operations had failed, or had been given up: its future was dropped before it had ended, or a
+    /// closure that it was given has panicked.
     #[error(
         "the transaction went on after one of its operations had failed or been given up; nothing was applied"
     )]
@@ -226,13 +233,6 @@ pub struct Client<L> {
     /// Commit-time updates are answered at once: of the last ones the row was not there.
     looks_first: bool,
     planted: Planted,
-}
-
-/// How a transaction is tried.
-struct Tries {
-    age: Age,
-    /// Attempts so far.
-    count: u32,
 }
 
 /// What a transaction has done with other servers' rows.
@@ -382,7 +382,7 @@ impl<L: Link> Client<L> {
 
     /// Runs a transaction until it commits, again after each conflict. The closure's errors end it, and undo it. They are
     /// answered once it is certain that what was read could have been committed; at once if an operation has failed for good, or was given
-    /// up.
+    /// up. A panic in the closure, or in one that an operation was given, undoes it, too, and goes on to whoever has polled.
     ///
     /// In an attempt that will not commit the closure may see values that no committed state had together, as on one
     /// engine.
@@ -406,12 +406,13 @@ impl<L: Link> Client<L> {
         &mut self,
         mut body: impl AsyncFnMut(&mut View<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut tries = self.tries(self.new_age());
+        let age = self.new_age();
+        let mut tries = Tries::of(self, age);
         loop {
-            let mut view = View(self.try_once(&mut tries));
+            let mut view = View(tries.begin());
             let answer = body(&mut view).await;
             let failed = view.0.failed.take();
-            if let Some(answer) = self.conclude(&tries, answer, failed).await {
+            if let Some(answer) = tries.conclude(answer, failed).await {
                 return answer;
             }
         }
@@ -436,53 +437,15 @@ impl<L: Link> Client<L> {
         age: Age,
         mut body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut tries = self.tries(age);
+        let mut tries = Tries::of(self, age);
         loop {
-            let mut tx = self.try_once(&mut tries);
+            let mut tx = tries.begin();
             let answer = body(&mut tx).await;
             let failed = tx.failed.take();
-            if let Some(answer) = self.conclude(&tries, answer, failed).await {
+            if let Some(answer) = tries.conclude(answer, failed).await {
                 return answer;
             }
         }
-    }
-
-    /// A transaction begins that has not been tried yet.
-    fn tries(&mut self, age: Age) -> Tries {
-        // (If the future of the one before was dropped, that was let through to its end.)
-        self.let_others_in();
-        Tries { age, count: 0 }
-    }
-
-    /// The next attempt begins.
-    fn try_once(&mut self, tries: &mut Tries) -> Transaction<'_, L> {
-        tries.count += 1;
-        let age = if self.new_ages && tries.count > 1 { self.new_age() } else { tries.age };
-        let escapes = self.policy.escape_after.is_some_and(|after| tries.count > after);
-        let tx = self.begin(age);
-        if escapes {
-            tx.client.coordinator.let_through();
-        }
-        tx
-    }
-
-    /// What became of the transaction with this attempt, whose closure has answered this, and of whose operations this was the first to
-    /// fail; none if it is to be tried again.
-    async fn conclude<T, E: From<ClusterAbort>>(
-        &mut self,
-        tries: &Tries,
-        answer: Result<T, E>,
-        failed: Option<ClusterAbort>,
-    ) -> Option<Result<T, E>> {
-        let ended = match self.end_attempt(answer, failed).await {
-            Ok(answer) => Some(answer),
-            Err(error) => self.fail_attempt(tries, error).map(|error| Err(error.into())),
-        };
-        match ended {
-            Some(_) => self.let_others_in(),
-            None => self.back_off().await,
-        }
-        ended
     }
 
     /// Commits what has succeeded, and answers what the closure has; or tells what the attempt has failed by.
@@ -518,21 +481,6 @@ impl<L: Link> Client<L> {
                 Ok(Err(error))
             }
         }
-    }
-
-    /// The attempt has failed by this. What the transaction fails by, unless it is to be tried again.
-    fn fail_attempt(&mut self, tries: &Tries, error: ClusterAbort) -> Option<ClusterAbort> {
-        let is_last = self.policy.attempts_max.is_some_and(|max| tries.count >= max);
-        self.abort();
-        self.attempt_ends(false, error.is_retryable() && !is_last);
-        if !error.is_retryable() {
-            return Some(error);
-        }
-        self.counts.aborts += 1;
-        is_last.then(|| match error {
-            ClusterAbort::Refused(refusal) => ClusterAbort::Attempts(refusal, tries.count),
-            error => error,
-        })
     }
 
     fn begin(&mut self, age: Age) -> Transaction<'_, L> {
@@ -835,6 +783,78 @@ impl<L> std::fmt::Debug for Client<L> {
     }
 }
 
+/// A transaction that is tried until it has ended. If this is dropped before, by a panic or with the future that has it, whatever the transaction
+/// has locked is let go of at once, if the link [sends then](Link::sends_when_dropped).
+struct Tries<'c, L: Link> {
+    client: &'c mut Client<L>,
+    age: Age,
+    /// Attempts so far.
+    count: u32,
+}
+
+impl<'c, L: Link> Tries<'c, L> {
+    fn of(client: &'c mut Client<L>, age: Age) -> Self {
+        // (If the future of the one before was dropped, that may have been let through to its end.)
+        client.let_others_in();
+        Tries { client, age, count: 0 }
+    }
+
+    /// The next attempt begins.
+    fn begin(&mut self) -> Transaction<'_, L> {
+        self.count = self.count.saturating_add(1);
+        let has_age_of_its_own = self.client.new_ages && self.count > 1;
+        let age = if has_age_of_its_own { self.client.new_age() } else { self.age };
+        let escapes = self.client.policy.escape_after.is_some_and(|after| self.count > after);
+        let tx = self.client.begin(age);
+        if escapes {
+            tx.client.coordinator.let_through();
+        }
+        tx
+    }
+
+    /// What became of the transaction with this attempt, whose closure has answered this, and of whose operations this was the first to
+    /// fail; none if it is to be tried again.
+    async fn conclude<T, E: From<ClusterAbort>>(
+        &mut self,
+        answer: Result<T, E>,
+        failed: Option<ClusterAbort>,
+    ) -> Option<Result<T, E>> {
+        let ended = match self.client.end_attempt(answer, failed).await {
+            Ok(answer) => Some(answer),
+            Err(error) => self.fail(error).map(|error| Err(error.into())),
+        };
+        match ended {
+            Some(_) => self.client.let_others_in(),
+            None => self.client.back_off().await,
+        }
+        ended
+    }
+
+    /// The attempt has failed by this. What the transaction fails by, unless it is to be tried again.
+    fn fail(&mut self, error: ClusterAbort) -> Option<ClusterAbort> {
+        let is_last = self.client.policy.attempts_max.is_some_and(|max| self.count >= max);
+        self.client.abort();
+        self.client.attempt_ends(false, error.is_retryable() && !is_last);
+        if !error.is_retryable() {
+            return Some(error);
+        }
+        self.client.counts.aborts += 1;
+        is_last.then(|| match error {
+            ClusterAbort::Refused(refusal) => ClusterAbort::Attempts(refusal, self.count),
+            error => error,
+        })
+    }
+}
+
+impl<L: Link> Drop for Tries<'_, L> {
+    fn drop(&mut self) {
+        if self.client.link.sends_when_dropped() {
+            self.client.abort();
+            self.client.let_others_in();
+        }
+    }
+}
+
 /// A transaction that runs. See the [module](self).
 #[derive(Debug)]
 pub struct Transaction<'c, L> {
@@ -954,6 +974,7 @@ impl<L: Link> Transaction<'_, L> {
             }
         }
         let mut outcomes = self.read(places.clone()).await?.into_iter();
+        self.enter_closures();
         let mut places = places.into_iter().map(|(place, _)| place);
         let mut changed: BTreeMap<Vec<u8>, Values> = BTreeMap::new();
         for (index, ((key, is_changed), count)) in keys.iter().zip(counts).enumerate() {
@@ -963,6 +984,7 @@ impl<L: Link> Transaction<'_, L> {
                 of_key = vec![Outcome::Row(Some(values.clone()))];
             }
             let Some(mut row) = self.one_row::<R>(of_key)? else {
+                self.leave_closures();
                 return Err(missing::<K>(key.as_slice()));
             };
             let changes_entries =
@@ -976,7 +998,19 @@ impl<L: Link> Transaction<'_, L> {
                 places.for_each(drop);
             }
         }
+        self.leave_closures();
         Ok(())
+    }
+
+    /// From here on the operation runs code of the user's. If that panics the operation has failed: who catches that within the transaction cannot
+    /// commit it.
+    fn enter_closures(&mut self) {
+        self.failed = Some(ClusterAbort::Continued);
+    }
+
+    /// It has come back.
+    fn leave_closures(&mut self) {
+        self.failed = None;
     }
 
     /// Changes a row that has been read to be written. Says whether its entries in secondary indexes may be others now.
@@ -1105,9 +1139,14 @@ impl<L: Link> Transaction<'_, L> {
         let places = servers.into_iter().map(|server| Place { server, ..place.clone() });
         let reads = places.clone().map(|place| (place, true)).collect();
         let outcomes = self.read(reads).await?;
-        let Some(mut row) = self.one_row::<R>(outcomes)? else { return Err(missing::<K>(key.as_slice())) };
+        self.enter_closures();
+        let Some(mut row) = self.one_row::<R>(outcomes)? else {
+            self.leave_closures();
+            return Err(missing::<K>(key.as_slice()));
+        };
         let changes_entries = self.change_row(table.id, table.groups.start, &mut row, change);
         let values = Values::of(&row);
+        self.leave_closures();
         places.for_each(|place| self.defer(place, values.clone(), changes_entries));
         Ok(())
     }

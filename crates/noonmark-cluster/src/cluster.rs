@@ -68,12 +68,16 @@
 //!
 //! The futures are any executor's, and `Send` if the closure owns what it uses (`async move |tx| …`, with a [`Table`] that is a clone), so
 //! that they may go from thread to thread. (Of a closure that borrows, the compiler of today does not see it; such a future
-//! stays on its thread.) A thread that has no executor has [`block_on`](crate::executor::block_on).
+//! stays on its thread.) A thread that has no executor has [`block_on`](crate::executor::block_on). A transaction whose future is dropped is
+//! rolled back at once.
+//!
+//! # Panics
+//!
+//! A closure that changes a row runs where the transaction's closure does. If it panics, the transaction is rolled back, and the panic goes on
+//! to whoever polls it. The closure of an [index](Cluster::create_index) runs at the worker that has the row. If it panics, that one transaction is refused
+//! ([`AbortKind::Panicked`], with the panic's message), if what it has read at that worker still holds, and tried again if not; the worker goes on.
 //!
 //! # Limits
-//!
-//! A client whose transaction's future is dropped has what it had locked until it begins the next one, is told to
-//! [settle](Client::settle), or is dropped itself.
 //!
 //! 65,536 clients at the same time for each worker, and as many tables. While there are clients no table can be made, as they
 //! would not know where its rows are. A [`Table`] is a number: one of another cluster is taken for the table of that number here.
@@ -398,7 +402,7 @@ impl Cluster {
 
     /// Makes a secondary index of a table that has no rows yet, by a key that is worked out from a row; many rows may have the same. Each
     /// server keeps it for the rows that it has. If `key_of` panics there, the transaction that wants to change the row is refused, of kind
-    /// [`AbortKind::Continued`].
+    /// [`AbortKind::Panicked`].
     ///
     /// # Errors
     /// [`CreateTableError`]; nobody can look through such an index then. (If only some servers have rows of the table already, the others keep
@@ -485,28 +489,40 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Client::transact`]; of kind [`TooManySessions`](AbortKind::TooManySessions) if there are as many clients as there can be.
-    pub async fn transact<T, E: From<ClusterAbort>>(
+    pub fn transact<T, E: From<ClusterAbort>, B>(
         &self,
-        body: impl AsyncFnMut(&mut Transaction<'_, WorkerLink>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut client = self.take_client()?;
-        let done = client.transact(body).await;
-        self.put_back(client);
-        done
+        body: B,
+    ) -> impl Future<Output = Result<T, E>> + use<T, E, B>
+    where
+        B: AsyncFnMut(&mut Transaction<'_, WorkerLink>) -> Result<T, E>,
+    {
+        let cluster = self.clone();
+        async move {
+            let mut client = cluster.take_client()?;
+            let done = client.transact(body).await;
+            cluster.put_back(client);
+            done
+        }
     }
 
     /// Runs a transaction that only reads; see [`Client::view`], and [`Cluster::transact`] for the rest.
     ///
     /// # Errors
     /// As [`Cluster::transact`].
-    pub async fn view<T, E: From<ClusterAbort>>(
+    pub fn view<T, E: From<ClusterAbort>, B>(
         &self,
-        body: impl AsyncFnMut(&mut View<'_, WorkerLink>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut client = self.take_client()?;
-        let done = client.view(body).await;
-        self.put_back(client);
-        done
+        body: B,
+    ) -> impl Future<Output = Result<T, E>> + use<T, E, B>
+    where
+        B: AsyncFnMut(&mut View<'_, WorkerLink>) -> Result<T, E>,
+    {
+        let cluster = self.clone();
+        async move {
+            let mut client = cluster.take_client()?;
+            let done = client.view(body).await;
+            cluster.put_back(client);
+            done
+        }
     }
 
     /// One that has nothing to do. If the future that has it is dropped, so is the client, and what it has begun is rolled back.

@@ -15,6 +15,8 @@
 //!   so nobody needs to be told of the end of a transaction that has only read, and left nothing behind.
 //! - *Who keeps nobody out may be forgotten*: when there is no room for one more branch, those of them that have been silent for longest
 //!   are rolled back. Most of them are over; whoever is not is told when he asks for more.
+//! - *Who panics ends alone.* What works out the keys of an index, and what shows a key in an explanation, is the user's, and runs here. Its panics are
+//!   caught, and the transaction is refused.
 //! - *Copies are looked at like rows.* What a transaction has read out of a copy, and must know to hold for longer, is read here if the
 //!   version still is the one that was copied, and from then on is like anything else that it has read.
 //!
@@ -673,7 +675,7 @@ impl Participant {
         let bounds = written.iter().map(|table| self.tables[table.index()].1.write_bound());
         let written_from = bounds.fold(Timestamp::ZERO, Timestamp::max);
         let tables = &self.tables;
-        let carry_out = || {
+        let mut carry_out = || {
             for operation in &operations[outcomes.len()..] {
                 outcomes.push(operate(branch, tables, operation)?);
             }
@@ -688,22 +690,7 @@ impl Participant {
             standing.bound = standing.bound.max(written_from);
             Ok::<_, Abort>(Some((came, standing)))
         };
-        // Users' code is run there: keys of secondary indexes are worked out. A branch in which it has panicked is rolled back, and nothing else
-        // has been touched.
-        let done = match catch_unwind(AssertUnwindSafe(carry_out)) {
-            Ok(done) => done,
-            Err(panic) => {
-                let said = panic.downcast_ref::<&str>().copied();
-                let said =
-                    said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words");
-                let words = format!(
-                    "the key of a secondary index could not be worked out, which panicked: {said}; nothing was applied"
-                );
-                self.end(attempt);
-                return self.refuse(attempt, Refusal::of(self.server, AbortKind::Continued, "", words), out);
-            }
-        };
-        match done {
+        match carry_out() {
             Ok(Some((came, standing))) => {
                 // What was locked for reading is not needed any more once everything is locked everywhere.
                 let ends_at_vote = match came {
@@ -796,14 +783,28 @@ impl Participant {
     }
 
     fn refusal(&self, abort: &Abort) -> Refusal {
+        let (key, words) = explain(abort);
         Refusal {
             table: abort.table().map(str::to_owned),
-            key: abort.key(),
+            key,
             column_group: abort.column_group().map(str::to_owned),
             other: abort.other().and_then(|other| self.attempts.get(&other).copied()),
-            ..Refusal::of(self.server, abort.kind(), abort.rule(), abort.to_string())
+            ..Refusal::of(self.server, abort.kind(), abort.rule(), words)
         }
     }
+}
+
+/// The key that an abort is about, if it is about one, and all that it says. A key is shown as its type does it, which is the user's, and may
+/// panic.
+fn explain(abort: &Abort) -> (Option<String>, String) {
+    catch_unwind(AssertUnwindSafe(|| (abort.key(), abort.to_string()))).unwrap_or_else(|_| {
+        let table = abort.table().unwrap_or_default();
+        let rule = abort.rule();
+        let words = format!(
+            "{table}: refused ({rule}), and its key has panicked when it was to be shown; nothing was applied"
+        );
+        (None, words)
+    })
 }
 
 /// What the names of the rules begin with that no protocol has.

@@ -22,6 +22,7 @@
 //!   which it has told some and not others.)
 //! - *Nobody waits for ever.* When workers are told to stop, and when one of them panics, all links are closed, and whoever waits is told:
 //!   [`Received::Closed`]. The rows of a worker that has panicked are gone, and a cluster that has lost a part of its rows is of no use.
+//!   (Closures of the user's that a worker runs do not have it panic: their transactions are refused. A waker that panics does.)
 //! - *A worker keeps the time* for the clients that are at home with it: one that wants to be woken by then says so. So a client needs no timers
 //!   of its executor.
 //!
@@ -470,6 +471,10 @@ impl Link for WorkerLink {
 
     fn random(&mut self) -> u64 {
         self.hub.host.seed()
+    }
+
+    fn sends_when_dropped(&self) -> bool {
+        true
     }
 }
 

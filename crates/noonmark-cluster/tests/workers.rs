@@ -1,7 +1,7 @@
 //! Clusters of share-nothing workers: what holds under every protocol while threads do as they please, and what clients are told when
 //! something goes wrong. No test knows how long anything takes, and each ends by itself.
 
-use noonmark::{AbortKind, Column, IndexKind, Key, KeyBytes, Order, Protocol, SchemaError, TableOptions};
+use noonmark::{AbortKind, Column, IndexKind, Order, Protocol, SchemaError, TableOptions};
 use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
 use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table};
 use noonmark_cluster::cluster::{BuildClusterError, Builder, ClientError, Cluster, CreateTableError};
@@ -9,8 +9,10 @@ use noonmark_cluster::executor::{block_on, block_on_all};
 use noonmark_cluster::partition::{IndexReach, InvalidPartitioning, Partitioning, ServerId};
 use noonmark_cluster::table_lease::TableLeases;
 use noonmark_cluster::workers::WorkerLink;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -304,11 +306,13 @@ fn futures_of_a_client_may_go_to_another_thread() {
         let mut client = shared.client()?;
         let of_client = accounts.clone();
         let one: i64 = client.view(async move |tx| tx.need(&of_client, 1).await).await?;
-        let other: i64 = shared.view(async move |tx| tx.need(&accounts, 2).await).await?;
-        Ok::<_, ClusterAbort>(one + other)
+        let of_view = accounts.clone();
+        let other: i64 = shared.view(async move |tx| tx.need(&of_view, 2).await).await?;
+        let third: i64 = shared.transact(async move |tx| tx.need(&accounts, 3).await).await?;
+        Ok::<_, ClusterAbort>(one + other + third)
     });
     let read = thread::spawn(move || block_on(future)).join();
-    assert_eq!(read.unwrap(), Ok(2 * EACH));
+    assert_eq!(read.unwrap(), Ok(3 * EACH));
     fn is_shared<T: Send + Sync + Clone>(_: &T) {}
     is_shared(&cluster);
 }
@@ -408,64 +412,80 @@ fn the_cluster_may_go_by_the_hand_of_a_worker() {
     });
 }
 
-/// A key that its table's server cannot name without panicking.
-#[derive(Clone)]
-struct Fragile(u64);
+/// A waker that panics the first time that somebody is to be woken by it.
+#[derive(Default)]
+struct Bomb(AtomicBool);
 
-impl std::fmt::Debug for Fragile {
-    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        panic!("a key that panics when it is shown, as this test wants it");
+impl Wake for Bomb {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.swap(true, Ordering::Relaxed), "a waker that panics, as this test wants it");
     }
 }
 
-impl Key for Fragile {
-    const FIXED_BYTES: Option<usize> = u64::FIXED_BYTES;
-
-    fn write(&self, out: &mut KeyBytes) {
-        self.0.write(out);
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        u64::read(bytes).map(Fragile)
+/// Polls it until that is so.
+fn poll_until<F: Future>(mut future: Pin<&mut F>, is_so: &Cell<bool>) {
+    while !is_so.get() {
+        assert!(poll_once(future.as_mut()).is_pending());
+        thread::yield_now();
     }
 }
 
 #[test]
 fn a_worker_that_panics_closes_the_links() {
-    let (cluster, accounts) = {
-        let cluster = Cluster::builder().workers(2).wait_max(FOREVER).build().unwrap();
-        let options = TableOptions::new().protocol(Protocol::TwoPhaseWaitDie);
-        let accounts = cluster.create_table::<Fragile, i64>("accounts", options, by_key(4)).unwrap();
-        (cluster, accounts)
-    };
+    let builder = Cluster::builder().workers(2).wait_max(FOREVER);
+    let (cluster, accounts) = accounts_of(builder, Protocol::TwoPhaseWaitDie, by_key(ACCOUNTS));
     let mut waiting = cluster.client().unwrap();
-    let mut breaking = cluster.client().unwrap();
-    // One waits for the other at one worker; a row of a wrong type has the other worker explain itself.
-    let wrong: Table<Fragile, [u8; 3]> = Table::new(accounts.id());
+    let (mut breaking, mut holding) = (cluster.client().unwrap(), cluster.client().unwrap());
+    // One waits for another at one worker. That one waits at the other worker, whom its waker has panic when it is answered.
     thread::scope(|scope| {
         let accounts = &accounts;
         let (begun, has_begun) = mpsc::channel();
         let (tell, told) = mpsc::channel();
         let waiter = scope.spawn(move || {
             block_on(waiting.transact(async |tx| {
-                tx.get(accounts, Fragile(2)).await?;
+                tx.get(accounts, 2).await?;
                 begun.send(()).unwrap();
                 told.recv().unwrap();
-                tx.insert(accounts, Fragile(0), 1).await
+                tx.update(accounts, 0, |balance| *balance += 1).await
             }))
         });
         has_begun.recv().unwrap();
-        let broken = block_on(breaking.transact(async |tx| {
-            tx.insert(accounts, Fragile(0), 1).await?;
-            tell.send(()).unwrap();
-            tx.write(&wrong, Fragile(1), [1, 2, 3]).await
+        let (has_first, goes_on, is_held) = (Cell::new(false), Cell::new(false), Cell::new(false));
+        let mut broken = pin!(breaking.transact(async |tx| {
+            tx.update(accounts, 0, |balance| *balance += 1).await?;
+            has_first.set(true);
+            poll_fn(|_| if goes_on.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+            tx.update(accounts, 1, |balance| *balance += 1).await
         }));
+        poll_until(broken.as_mut(), &has_first);
+        let bomb = Arc::new(Bomb::default());
+        {
+            let mut held = pin!(holding.transact(async |tx| {
+                tx.update(accounts, 1, |balance| *balance += 1).await?;
+                is_held.set(true);
+                std::future::pending::<Result<(), ClusterAbort>>().await
+            }));
+            poll_until(held.as_mut(), &is_held);
+            goes_on.set(true);
+            let waker = Waker::from(bomb.clone());
+            assert!(broken.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            tell.send(()).unwrap();
+        }
+        // (Whoever polls before has put another waker in its place.)
+        while !bomb.0.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        let broken: Result<(), ClusterAbort> = loop {
+            match poll_once(broken.as_mut()) {
+                Poll::Ready(ended) => break ended,
+                Poll::Pending => thread::yield_now(),
+            }
+        };
         assert_eq!(broken, Err(ClusterAbort::Closed));
         assert_eq!(waiter.join().unwrap(), Err(ClusterAbort::Closed));
     });
     assert_eq!(cluster.client().err(), Some(ClientError::Closed));
-    let late: Result<_, ClusterAbort> =
-        block_on(cluster.transact(async |tx| tx.get(&accounts, Fragile(2)).await));
+    let late: Result<_, ClusterAbort> = block_on(cluster.transact(async |tx| tx.get(&accounts, 2).await));
     assert_eq!(late, Err(ClusterAbort::Closed));
 }
 
@@ -707,7 +727,7 @@ fn a_panic_of_an_index_refuses_its_transaction() {
         let refused = |abort: ClusterAbort| {
             assert!(!abort.is_retryable(), "{protocol}: {abort}");
             let refusal = abort.refusal().expect("a server has refused it");
-            assert_eq!(refusal.kind, AbortKind::Continued, "{protocol}");
+            assert_eq!(refusal.kind, AbortKind::Panicked, "{protocol}");
             assert!(refusal.words.contains("thirteen is no key"), "{protocol}: {refusal}");
         };
         // By each operation that changes rows, when another row has been changed at every server before; at once, or at the commit.

@@ -67,6 +67,10 @@ pub enum AbortKind {
     /// Another transaction has what this one wants, and will let go of it: only from a
     /// [`Branch`](crate::branch::Branch), which may be asked the same again. Nothing has ended.
     Held,
+    /// Code of the user's that a server ran for the transaction has panicked: the closure of a secondary index, or what reads and
+    /// writes its types. Only from a [`Branch`](crate::branch::Branch); elsewhere the panic goes on to whoever called. The
+    /// explanation has the index and the panic's message: mend the closure, or do not write rows that it cannot take.
+    Panicked,
     /// The database has come to the end of logical time (2^50 commits in a row on one row): move the
     /// data to a new one.
     EndOfTime,
@@ -82,8 +86,27 @@ pub(crate) struct Inner {
     pub key: Option<Vec<u8>>,
     pub cell: Option<usize>,
     pub cause: Option<Cause>,
+    /// What there is to say of one that is no conflict.
+    pub detail: Option<Detail>,
     /// How many attempts there were, once the transaction has been given up.
     pub attempts: u32,
+}
+
+/// What there is to say of an abort that is no conflict.
+#[derive(Clone, Debug)]
+pub(crate) enum Detail {
+    /// The closure of this index has panicked with this message.
+    Panicked { index: String, message: String },
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Detail::Panicked { index, message } => {
+                write!(f, "what works out the keys of index {index} has panicked ({message})")
+            }
+        }
+    }
 }
 
 /// A conflict, with names instead of slots.
@@ -167,7 +190,7 @@ impl Abort {
     }
 
     pub(crate) fn plain(kind: AbortKind) -> Self {
-        Abort::new(Inner { kind, table: None, key: None, cell: None, cause: None, attempts: 0 })
+        Abort::new(Inner { kind, table: None, key: None, cell: None, cause: None, detail: None, attempts: 0 })
     }
 
     pub(crate) fn at(kind: AbortKind, table: &Arc<TableInfo>, key: Option<&[u8]>) -> Self {
@@ -177,6 +200,7 @@ impl Abort {
             key: key.map(<[u8]>::to_vec),
             cell: None,
             cause: None,
+            detail: None,
             attempts: 0,
         })
     }
@@ -190,6 +214,7 @@ impl Abort {
             key: Some(key.to_vec()),
             cell: Some(cell),
             cause: Some(cause),
+            detail: None,
             attempts: 0,
         })
     }
@@ -306,6 +331,9 @@ impl fmt::Display for Abort {
             }
             write!(f, " ({})", cause.rule)?;
         }
+        if let Some(detail) = &inner.detail {
+            write!(f, "{detail}")?;
+        }
         let ending = match inner.kind {
             AbortKind::Conflict => "; nothing was applied, retry is safe",
             AbortKind::Deadline => "; the deadline has passed, nothing was applied",
@@ -321,6 +349,7 @@ impl fmt::Display for Abort {
                 "the transaction went on after one of its operations had failed; nothing was applied"
             }
             AbortKind::Held => "; nothing has ended, ask again once it has",
+            AbortKind::Panicked => "; nothing was applied",
             AbortKind::EndOfTime => "logical time is at its end; nothing was applied",
         };
         // One that did not get as far as a table has nothing to say before it.

@@ -388,6 +388,7 @@ impl<H: Host> Context<H> {
             key: Some(key.to_vec()),
             cell: Some(cell),
             cause: Some(Cause::of(conflict, &self.shared.slots)),
+            detail: None,
             attempts: 1,
         })
     }

@@ -7,11 +7,14 @@
 //! An operation that may change an entry works out the row's entries before and after, and deletes
 //! and inserts where they differ. An index on one column group costs nothing when another is written.
 //!
+//! What works out a key is the user's, and may panic. The operation has failed then. Where the host [defers](Host::DEFERS), the thread is a
+//! server's, who serves others, too: so it is caught there, and the transaction is told.
+//!
 //! Where the host [defers](Host::DEFERS), an operation that meets somebody comes back as *held*, and is asked for once more later. If it
 //! has changed the row by then, and has yet to change an entry, it is not done once more from the start: the row would be found as it
 //! has made it, and no entry seem to differ. What it knew of the row before is kept, and it goes on from there ([`Unfollowed`]).
 
-use crate::abort::{Abort, AbortKind};
+use crate::abort::{Abort, AbortKind, Detail};
 use crate::context::Context;
 use crate::group::RowReader;
 use crate::key::KeyBytes;
@@ -20,7 +23,9 @@ use crate::planted::Bug;
 use crate::protocol::{Conflict, What};
 use crate::table::TableRef;
 use noonmark_core::Host;
+use std::any::Any;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An operation that has changed a row, and was held before the row's entries had followed.
 pub(crate) struct Unfollowed {
@@ -204,8 +209,40 @@ impl<H: Host> Context<H> {
                 return Ok(Entries { indexes, keys: Vec::new() });
             }
             let row = RowReader::new(row, t.sizes);
-            let keys = affected().take(indexes).map(|s| (s.extract)(key, &row.after(s.groups.start)));
-            Ok(Entries { indexes, keys: keys.collect() })
+            let mut keys = Vec::with_capacity(indexes);
+            for secondary in affected().take(indexes) {
+                let row = row.after(secondary.groups.start);
+                let extract = || (secondary.extract)(key, &row);
+                // (It is given what it may read, and nothing that it could leave half done: so nothing is seen that a panic has broken.)
+                match H::DEFERS {
+                    true => match catch_unwind(AssertUnwindSafe(extract)) {
+                        Ok(entry) => keys.push(entry),
+                        Err(panic) => {
+                            let index = &secondary.entries.info.name;
+                            return Err(context.panicked(table, key, index, panic.as_ref()));
+                        }
+                    },
+                    false => keys.push(extract()),
+                }
+            }
+            Ok(Entries { indexes, keys })
         })
     }
+
+    /// The closure of an index has panicked. That is told only if what it was given holds.
+    #[cold]
+    fn panicked(&mut self, table: TableRef, key: &[u8], index: &str, panic: &(dyn Any + Send)) -> Abort {
+        let mut abort = self.fail_if_it_holds(AbortKind::Panicked, table, key);
+        if abort.kind() == AbortKind::Panicked {
+            let message = message_of(panic).to_owned();
+            abort.inner_mut().detail = Some(Detail::Panicked { index: index.to_owned(), message });
+        }
+        abort
+    }
+}
+
+/// What a panic says, if it says anything.
+fn message_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
