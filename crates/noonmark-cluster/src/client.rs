@@ -839,10 +839,10 @@ impl<'c, L: Link> Tries<'c, L> {
             return Some(error);
         }
         self.client.counts.aborts += 1;
-        is_last.then(|| match error {
-            ClusterAbort::Refused(refusal) => ClusterAbort::Attempts(refusal, self.count),
-            error => error,
-        })
+        match error {
+            ClusterAbort::Refused(refusal) if is_last => Some(ClusterAbort::Attempts(refusal, self.count)),
+            error => is_last.then_some(error),
+        }
     }
 }
 

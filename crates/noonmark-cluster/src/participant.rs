@@ -359,8 +359,12 @@ impl Participant {
         self.go_on(out);
     }
 
-    /// A message of this attempt has come: it may be let through, or not any more.
+    /// A message of this attempt has come: it may be let through, or not any more. (An attempt that is not the client's last one has been
+    /// prepared here, and is told late how it has ended. What has become of its transaction since is known already.)
     fn see_to_the_gate(&mut self, attempt: AttemptId, age: Age, escapes: bool) {
+        if self.latest.get(&attempt.client) != Some(&attempt.sequence) {
+            return;
+        }
         let goes_first = self.gate.is_none_or(|gate| {
             let is_over = gate.until_ns <= self.now_ns;
             is_over || (age, attempt.client) <= (gate.age, gate.client)
