@@ -480,7 +480,7 @@ fn a_reader_that_leaves_wakes_the_writer() {
         desk.begin(false, 2);
         TwoPlSf::begin(&desk, false);
         let ask = || TwoPlSf::write(&desk, Spot::of(&two.locks[0]));
-        assert!(settle_at(&desk, ask, || &room).is_ok(), "the reader has drawn no number");
+        assert!(settle_at(&desk, ask, || Some(&room)).is_ok(), "the reader has drawn no number");
         two.end(&desk, Ending::Commit);
         reader.join().unwrap();
         assert_eq!(room.count(), 0);
