@@ -29,7 +29,9 @@
 //!
 //! What it does not do: send closures. Whoever has one gives it to [`Transaction::update`].
 
-use super::{Link, Table, Transaction, missing};
+use super::transaction::missing;
+use super::{Link, Table, Transaction};
+use crate::cache::Place;
 use crate::client::ClusterAbort;
 use crate::message::Operation;
 use noonmark::branch::{NumberUpdate, PlainUpdate};
@@ -158,7 +160,7 @@ impl<L: Link> Transaction<'_, L> {
         }
         for server in self.client.map.writers(table.id, key.as_slice()) {
             self.client.coordinator.defer_unannounced(server, operation.clone());
-            self.note_write(super::Place { server, ..place.clone() }, None);
+            self.note_write(Place { server, ..place.clone() }, None);
         }
         Ok(())
     }
