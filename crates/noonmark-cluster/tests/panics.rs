@@ -17,7 +17,12 @@ use std::time::Duration;
 
 const ACCOUNTS: u64 = 6;
 const EACH: i64 = 100;
-const ONCE: Policy = Policy { attempts_max: Some(1), backoff_max: Duration::ZERO, escape_after: None };
+const ONCE: Policy = Policy {
+    attempts_max: Some(1),
+    backoff_max: Duration::ZERO,
+    backoff_round_trips: None,
+    escape_after: None,
+};
 
 /// The rows of even keys are with one worker, and those of odd ones with the other.
 fn by_key() -> Partitioning {

@@ -159,8 +159,12 @@ fn a_row_that_is_not_there_is_missing() {
 }
 
 /// As many attempts as somebody may need with whom nobody interferes: what he has left behind himself may be in his way once.
-const ALONE: Policy =
-    Policy { attempts_max: Some(3), backoff_max: std::time::Duration::ZERO, escape_after: None };
+const ALONE: Policy = Policy {
+    attempts_max: Some(3),
+    backoff_max: std::time::Duration::ZERO,
+    backoff_round_trips: None,
+    escape_after: None,
+};
 
 /// Somebody who is alone gets on, wherever the rows are that he has read and written before, and however late it is told what he writes.
 #[test]

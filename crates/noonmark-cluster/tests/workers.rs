@@ -865,7 +865,12 @@ fn nobody_loses_for_ever() {
         short.set_policy(Policy { backoff_max: Duration::ZERO, ..once });
         let mut attempts = |escape_after| {
             const ENOUGH: u32 = 12;
-            let policy = Policy { attempts_max: Some(ENOUGH), backoff_max: Duration::ZERO, escape_after };
+            let policy = Policy {
+                attempts_max: Some(ENOUGH),
+                backoff_max: Duration::ZERO,
+                backoff_round_trips: None,
+                escape_after,
+            };
             long.set_policy(policy);
             let (mut attempts, mut refused) = (0, 0);
             let done = block_on(long.transact(async |tx| {

@@ -28,7 +28,12 @@ use std::time::Duration;
 const SCALE: Scale = Scale { warehouses: 4, customers: 30, items: 200 };
 
 fn run(cluster: ClusterSpec, options: Options, items: ItemsAt, seed: u64) -> ClusterMeasured {
-    let policy = Policy { attempts_max: None, backoff_max: Duration::from_micros(200), escape_after: None };
+    let policy = Policy {
+        attempts_max: None,
+        backoff_max: Duration::from_micros(200),
+        backoff_round_trips: None,
+        escape_after: None,
+    };
     let cluster = ClusterSpec { policy, wait_max_ns: 2_000_000, resend_after_ns: 1_000_000, ..cluster };
     let plan = Plan {
         workers: 3,
@@ -90,7 +95,12 @@ fn the_standards_conditions_hold_whatever_the_network_does_and_with_copies() {
 
 /// How many were refused for having waited for as long as anybody is kept waiting unless told otherwise, many times as long as a transaction takes.
 fn waited_for_too_long(protocol: Protocol) -> u64 {
-    let policy = Policy { attempts_max: None, backoff_max: Duration::from_millis(1), escape_after: None };
+    let policy = Policy {
+        attempts_max: None,
+        backoff_max: Duration::from_millis(1),
+        backoff_round_trips: None,
+        escape_after: None,
+    };
     let cluster = ClusterSpec { policy, ..ClusterSpec::new(4, protocol) };
     let plan = Plan {
         workers: 4,

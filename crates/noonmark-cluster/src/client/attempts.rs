@@ -134,6 +134,10 @@ impl<L: Link> Client<L> {
 
     async fn back_off(&mut self) {
         let longest_ns = u64::try_from(self.policy.backoff_max.as_nanos()).unwrap_or(u64::MAX);
+        let longest_ns = match self.policy.backoff_round_trips {
+            Some(trips) => longest_ns.min(self.round_trip_ns.saturating_mul(trips.into())),
+            None => longest_ns,
+        };
         if longest_ns > 0 {
             let until_ns = self.link.now_ns().saturating_add(self.link.random() % longest_ns);
             self.pause_until(until_ns).await;

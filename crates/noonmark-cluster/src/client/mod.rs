@@ -142,6 +142,9 @@ pub struct Policy {
     pub attempts_max: Option<u32>,
     /// After a conflict the client waits for a random time below this.
     pub backoff_max: Duration,
+    /// And below so many round trips, as it has found them lately: from sending to its last answer, with what that was held back for. `None`:
+    /// whatever messages take.
+    pub backoff_round_trips: Option<u32>,
     /// After so many failed attempts the transaction is let through: each server that it comes to keeps out whoever begins something there
     /// later, until it has committed, or has been silent for as long as [anybody may be kept waiting](crate::cluster::Builder::wait_max). What has
     /// been begun there goes on, and may make it fail once more. Of several the oldest goes first. `None`: no escape; under protocols that lock
@@ -149,9 +152,19 @@ pub struct Policy {
     pub escape_after: Option<u32>,
 }
 
+/// Unless told otherwise, after a conflict a client waits for less than so many round trips. Measured with 16 clients of two workers that read one
+/// and change one of ten rows: with none, `occ` has 3.9 attempts fail for each commit, with one round trip 1.5, with two 1.2, with four 1.0, with
+/// eight 0.7 (`sundial` 2.0, 1.3, 1.0, 0.8, 0.6), and all commit as many as with any pause.
+const BACKOFF_ROUND_TRIPS: u32 = 4;
+
 impl Default for Policy {
     fn default() -> Self {
-        Policy { attempts_max: None, backoff_max: Duration::from_micros(500), escape_after: Some(64) }
+        Policy {
+            attempts_max: None,
+            backoff_max: Duration::from_millis(100),
+            backoff_round_trips: Some(BACKOFF_ROUND_TRIPS),
+            escape_after: Some(64),
+        }
     }
 }
 
@@ -181,6 +194,8 @@ pub struct Client<L> {
     remote: Remote,
     /// The attempt that runs, or was the last one.
     attempt: AttemptId,
+    /// What a round trip takes: of the last ones, the later the more. None has been made yet if it is zero.
+    round_trip_ns: u64,
     watch: Stopwatch,
     /// Whether each attempt has an age of its own.
     new_ages: bool,
@@ -202,6 +217,7 @@ impl<L: Link> Client<L> {
             clock: None,
             remote: Remote::default(),
             attempt: AttemptId { client: id, sequence: 0 },
+            round_trip_ns: 0,
             watch: Stopwatch::default(),
             new_ages: false,
             looks_first: false,
@@ -411,6 +427,15 @@ impl<L: Link> Client<L> {
         }
     }
 
+    /// What was sent then has been answered.
+    fn learn_round_trip(&mut self, sent_ns: u64) {
+        let took_ns = self.link.now_ns().saturating_sub(sent_ns);
+        self.round_trip_ns = match self.round_trip_ns {
+            0 => took_ns,
+            before_ns => before_ns - before_ns / 8 + took_ns / 8,
+        };
+    }
+
     async fn wait(&mut self, mut event: Option<Event>) -> Result<Event, ClusterAbort> {
         loop {
             match event {
@@ -429,7 +454,12 @@ impl<L: Link> Client<L> {
         let event = finish(&mut self.coordinator, now_ns, &mut out);
         self.watch.enter(now_ns, if event.is_some() { Phase::Commit } else { Phase::Prepare });
         self.send(out);
-        match self.wait(event).await? {
+        let came = self.wait(event).await?;
+        if self.round_trip_ns == 0 {
+            // A commit may take several; but nothing better is known of who has only written.
+            self.learn_round_trip(now_ns);
+        }
+        match came {
             Event::Committed(at) => {
                 self.learn_from_commit(at);
                 Ok(at)

@@ -33,9 +33,12 @@ impl<L: Link> Transaction<'_, L> {
         // of the next one.
         self.failed = Some(ClusterAbort::Continued);
         let (client, mut out) = (&mut *self.client, Vec::new());
-        client.coordinator.operate(client.link.now_ns(), operations, &mut out);
+        let sent_ns = client.link.now_ns();
+        client.coordinator.operate(sent_ns, operations, &mut out);
         client.send(out);
-        match client.wait(None).await {
+        let came = client.wait(None).await;
+        client.learn_round_trip(sent_ns);
+        match came {
             Ok(Event::Operated(outcomes)) => {
                 self.failed = None;
                 Ok(outcomes)

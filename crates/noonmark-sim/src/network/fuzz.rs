@@ -61,6 +61,10 @@ pub struct ClusterCase {
     pub writes_per_key: u64,
     /// Whether scans go by a secondary index.
     pub by_index: bool,
+    /// Whether a transaction asks for all of its keys together.
+    pub together: bool,
+    /// Whether the history must be serializable in real time. As drawn, if the cluster promises it.
+    pub asks_for_strict: bool,
 }
 
 impl ClusterCase {
@@ -142,6 +146,7 @@ impl ClusterCase {
             policy: Policy {
                 attempts_max: None,
                 backoff_max: Duration::from_micros(pick(500)),
+                backoff_round_trips: (seed % 7 == 6).then_some(4),
                 // (Not drawn: what else a seed stands for stays what it is.)
                 escape_after: (seed % 5 == 4).then_some(2),
             },
@@ -164,6 +169,8 @@ impl ClusterCase {
             hot_keys,
             writes_per_key: [1, 3, 20, 60][pick(4) as usize],
             by_index: false,
+            together: false,
+            asks_for_strict: false,
         };
         // Now and then servers must forget who keeps nobody out.
         if pick(4) == 0 {
@@ -215,7 +222,18 @@ impl ClusterCase {
             None if case.kind == Kind::Append => case.updates = updates,
             _ => {}
         }
+        let mut random = Random::new(seed, 11);
+        case.together = random.below(4) == 0;
+        case.cluster.conditions.io_threads = [1, 1, 1, 2][random.below(4) as usize];
+        if random.below(8) == 0 {
+            case.cluster.partitioning = Partitioning::Replicated;
+        }
+        case.asks_for_strict = case.cluster.order() == Order::Momentary;
         case
+    }
+
+    fn is_replicated(&self) -> bool {
+        self.cluster.partitioning == Partitioning::Replicated
     }
 
     /// Whether every message arrives, and in its time.
@@ -245,7 +263,6 @@ impl ClusterCase {
             let bank: Bank<_, u64> = Bank::new(&store, bank.clone(), self.index, self.granularity)?;
             return self.run_workload(&store, &bank);
         }
-        let strict = self.cluster.order() == Order::Momentary;
         let spec = RecordedSpec {
             tables: self.cluster.protocols.len(),
             hot_keys: self.hot_keys,
@@ -254,7 +271,8 @@ impl ClusterCase {
             updates: self.updates,
             steps_max: self.steps_max,
             yield_share: 0.0,
-            strict,
+            together: self.together,
+            strict: self.asks_for_strict,
             ..RecordedSpec::new(self.kind)
         };
         self.run_workload(&store, &Recorded::new(&store, spec, self.index, self.granularity)?)
@@ -394,7 +412,9 @@ impl Seeded for ClusterCase {
         kinds.extend(is("doubled", conditions.doubled > 0.0));
         kinds.extend(is("held up", conditions.held_up > 0.0));
         kinds.extend(is("cut in two", *servers > 1 && !conditions.cuts.is_empty()));
-        kinds.extend(is("strict", self.cluster.order() == Order::Momentary));
+        kinds.extend(is("strict", self.asks_for_strict));
+        kinds.extend(is("keys asked for together", self.together && self.bank.is_none()));
+        kinds.extend(is("copied whole to each server", self.is_replicated()));
         kinds
     }
 }
@@ -404,12 +424,14 @@ impl fmt::Display for ClusterCase {
         let protocols: Vec<&str> = self.cluster.protocols.iter().map(|protocol| protocol.name()).collect();
         write!(
             f,
-            "seed {}: {}{}{}, {} servers, {} clients of {} transactions, under {} ({:?}, {:?}{}{}{})",
+            "seed {}: {}{}{}{}, {} servers{}, {} clients of {} transactions, under {} ({:?}, {:?}{}{}{})",
             self.seed,
             if self.bank.is_some() { "bank" } else { self.kind.name() },
             if self.by_index && self.bank.is_none() { " by a secondary index" } else { "" },
             if self.updates == Updates::CommitTime { " by commit-time updates" } else { "" },
+            if self.together && self.bank.is_none() { " of keys asked for together" } else { "" },
             self.cluster.servers,
+            if self.is_replicated() { " with all rows each" } else { "" },
             self.clients,
             self.transactions,
             protocols.join("+"),

@@ -111,7 +111,12 @@ impl ClusterSpec {
             branches_max: 256,
             wait_max_ns: noonmark_cluster::participant::WAIT_MAX_DEFAULT_NS,
             resend_after_ns: noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS,
-            policy: Policy { escape_after: None, ..Policy::default() },
+            policy: Policy {
+                attempts_max: None,
+                backoff_max: std::time::Duration::from_micros(500),
+                backoff_round_trips: None,
+                escape_after: None,
+            },
             new_ages: false,
             reclaim_from: 32,
             conditions: Conditions::quiet(),

@@ -295,6 +295,7 @@ fn on_servers(
                 0 => Duration::from_micros(spanning.backoff_max_us.into()),
                 most_ns => Duration::from_nanos(most_ns),
             },
+            backoff_round_trips: None,
             // The papers know of none.
             escape_after: None,
         },
@@ -374,6 +375,7 @@ fn at_workers(
         policy: ClusterPolicy {
             attempts_max: None,
             backoff_max: Duration::from_micros(sharing.backoff_max_us.into()),
+            backoff_round_trips: None,
             escape_after: None,
         },
         conditions: Conditions {

@@ -187,6 +187,7 @@ pub(super) fn run(
         policy: Policy {
             attempts_max: None,
             backoff_max: Duration::from_micros(warehouses.backoff_max_us.into()),
+            backoff_round_trips: None,
             escape_after: None,
         },
         wait_max_ns: u64::from(warehouses.wait_max_us) * 1_000,
