@@ -261,11 +261,6 @@ impl Coordinator {
         self.floor = self.floor.max(floor);
     }
 
-    /// Whether an attempt has begun that has not ended.
-    pub fn is_running(&self) -> bool {
-        self.running.is_some()
-    }
-
     /// Whether a participant has still to be told how some transaction has ended.
     pub fn has_endings(&self) -> bool {
         !self.endings.is_empty()

@@ -67,8 +67,8 @@ pub enum AbortKind {
     /// Another transaction has what this one wants, and will let go of it: only from a
     /// [`Branch`](crate::branch::Branch), which may be asked the same again. Nothing has ended.
     Held,
-    /// Code of the user's that a server ran for the transaction has panicked: the closure of a secondary index, or what reads and
-    /// writes its types. Only from a [`Branch`](crate::branch::Branch); elsewhere the panic goes on to whoever called. The
+    /// Code of the user's that a server ran for the transaction has panicked: the closure of a secondary index, or what reads the row
+    /// for it. Only from a [`Branch`](crate::branch::Branch); elsewhere the panic goes on to whoever called. The
     /// explanation has the index and the panic's message: mend the closure, or do not write rows that it cannot take.
     Panicked,
     /// The database has come to the end of logical time (2^50 commits in a row on one row): move the
