@@ -111,18 +111,19 @@ impl Rules for Dynamic {
         if me.order == Order::Momentary {
             return read_optimistically(READ, me, cell, copy);
         }
-        if let Some(frontier) = me.range().reads_at() {
-            return marks::read_unmarked(READ, me, cell, copy, frontier);
+        let frontier = me.range().reads_at();
+        let mut newly = false;
+        if frontier.is_none() {
+            // Most that is locked stays so for a moment: no mark before it is worth one.
+            me.touch(Access::Read);
+            let word = cell.word.load();
+            if word.is_locked() {
+                return Step::Busy(Conflict::locked(READ, word));
+            }
+            me.touch(Access::ReadModifyWrite);
+            newly = readers(cell).enter(me.slot());
         }
-        // Most that is locked stays so for a moment: no mark before it is worth one.
-        me.touch(Access::Read);
-        let word = cell.word.load();
-        if word.is_locked() {
-            return Step::Busy(Conflict::locked(READ, word));
-        }
-        me.touch(Access::ReadModifyWrite);
-        let newly = readers(cell).enter(me.slot());
-        let step = marks::read_marked(READ, me, cell, copy);
+        let step = marks::read(READ, me, cell, copy, frontier);
         if newly && !matches!(step, Step::Ready(_)) {
             // Whoever is not granted the read does not rely on it.
             marks::unmark(me, readers(cell));

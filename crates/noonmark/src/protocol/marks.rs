@@ -103,33 +103,28 @@ fn read_after(
     Step::Ready(word)
 }
 
-/// The read of one who has marked, and in no writer's way.
-pub(super) fn read_marked(
+/// The read of one who has marked, and in no writer's way; or of one who leaves no mark, and has loaded the read frontier before. For him
+/// what is not locked holds until that frontier, if it is not younger; whoever replaces it finds that frontier, or a later one, once he has it
+/// locked.
+#[inline(always)]
+pub(super) fn read(
     rule: &'static str,
     me: Me<'_, impl Host>,
     cell: Cell<'_>,
     copy: &mut impl CopyValue,
+    frontier: Option<Timestamp>,
 ) -> Step<Seen, Conflict> {
-    match read_after(rule, me, cell, copy) {
-        Step::Ready(word) => follow(rule, me, word).map(|()| Seen::at(word)),
-        step => step.map(Seen::at),
+    match (read_after(rule, me, cell, copy), frontier) {
+        (Step::Ready(word), None) => follow(rule, me, word).map(|()| Seen::at(word)),
+        (Step::Ready(word), Some(until)) => Step::Ready(Seen { word, until }),
+        (step, _) => step.map(Seen::at),
     }
-}
-
-/// The read of one who leaves no mark, and has loaded the read frontier before: what is not locked holds until then, if it is not
-/// younger; whoever replaces it finds that frontier, or a later one, once he has it locked.
-pub(super) fn read_unmarked(
-    rule: &'static str,
-    me: Me<'_, impl Host>,
-    cell: Cell<'_>,
-    copy: &mut impl CopyValue,
-    frontier: Timestamp,
-) -> Step<Seen, Conflict> {
-    read_after(rule, me, cell, copy).map(|word| Seen { word, until: frontier })
 }
 
 /// What was read without a mark holds at the commit time if that is the frontier that it was read at; otherwise the frontier is raised to it,
 /// and what was read must be there yet.
+#[cold]
+#[inline(never)]
 pub(super) fn validate_unmarked(
     rule: &'static str,
     me: Me<'_, impl Host>,

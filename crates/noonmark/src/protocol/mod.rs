@@ -205,8 +205,16 @@ impl<H: Host> Me<'_, H> {
     /// Has taken a lock that others may wait for. Who has waited for it himself has been called alone: the others sleep on, and are
     /// to be called when he lets go.
     #[inline(always)]
-    fn has_taken(&self, word: &VersionWord, on: WaitFor) {
-        if self.has_waited && self.room.take(on, self.slot()) && !self.planted.is(Bug::QueueForgotten) {
+    fn has_taken(self, word: &VersionWord, on: WaitFor) {
+        if self.has_waited {
+            self.leaves_others_asleep(word, on);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leaves_others_asleep(self, word: &VersionWord, on: WaitFor) {
+        if self.room.take(on, self.slot()) && !self.planted.is(Bug::QueueForgotten) {
             self.touch(Access::ReadModifyWrite);
             // If it fails, it is marked already.
             word.mark_waiters(word.load());

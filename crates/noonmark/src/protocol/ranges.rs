@@ -192,7 +192,7 @@ impl Rules for Ranges {
         }
         me.touch(Access::ReadModifyWrite);
         let newly = readers(cell).enter(me.slot());
-        let step = come_before_writer(me, cell).and_then(|()| marks::read_marked(READ, me, cell, copy));
+        let step = come_before_writer(me, cell).and_then(|()| marks::read(READ, me, cell, copy, None));
         if newly && !matches!(step, Step::Ready(_)) {
             // Whoever is not granted the read does not rely on it.
             marks::unmark(me, readers(cell));

@@ -23,7 +23,7 @@
 use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, check_current, lock_version, read_optimistically};
 use crate::record::Cell;
 use noonmark_core::sync::AtomicU64;
-use noonmark_core::{Access, Host, Step, Timestamp, VersionWord, WaitFor, Word};
+use noonmark_core::{Access, Host, Step, Timestamp, TxnId, VersionWord, WaitFor, Word};
 
 pub(crate) struct Swiss;
 
@@ -44,6 +44,7 @@ pub(super) enum Younger {
 
 /// Takes the intent: the right to be the next writer of a cell. The younger of two writers aborts, the older
 /// waits. (Of `sundial`, too.)
+#[inline(always)]
 pub(super) fn take_intent(
     rule: &'static str,
     me: Me<'_, impl Host>,
@@ -73,6 +74,21 @@ pub(super) fn take_intent(
             Err(found) => Step::Busy(Conflict::locked(rule, found)),
         };
     };
+    meet_holder(rule, me, word, holder, intent, younger)
+}
+
+/// Somebody else has the intent, by this word.
+#[cold]
+#[inline(never)]
+fn meet_holder(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    word: Word,
+    holder: TxnId,
+    intent: &AtomicU64,
+    younger: Younger,
+) -> Step<(), Conflict> {
+    let word_of = VersionWord::from_atomic(intent);
     let conflict = Conflict::locked(rule, word);
     if !me.is_older_than(holder) {
         return Step::Abort(conflict);

@@ -98,6 +98,8 @@ impl Variant for WoundWait {
 
 impl<V: Variant> TwoPhase<V> {
     /// What to answer to somebody who met a write lock.
+    #[cold]
+    #[inline(never)]
     fn met_lock(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
