@@ -27,7 +27,7 @@ pub struct Settings {
     /// 128 unless told otherwise.
     pub slots: usize,
     /// After how many failed attempts a transaction becomes irrevocable, under controls that know this: `K` in §5
-    /// and §7.2. 10 unless told otherwise, as in the paper. One that [waits for a change](crate::Tx::retry) counts anew from there on: it
+    /// and §7.2; under [`TwoPlSf`](crate::TwoPlSf) only those count that it has lost to irrevocable ones. 10 unless told otherwise, as in the paper. One that [waits for a change](crate::Tx::retry) counts anew from there on: it
     /// did come to its end, and did not like what it saw.
     pub attempts_max: u32,
     /// How the memory is broken, for tests of tests.

@@ -543,7 +543,12 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
     let memory = seat.memory;
     loop {
         let failures = record.failures;
-        let falls_back = W::Control::FALLS_BACK && failures >= memory.attempts_max && !record.must_speculate;
+        let has_tried = W::Control::falls_back(seat.desk(), failures, memory.attempts_max);
+        let falls_back = has_tried && !record.must_speculate;
+        if falls_back {
+            // What it has as a speculative one.
+            W::Control::give_up(seat.desk(), |on| memory.room.wake(on));
+        }
         let is_irrevocable = W::Control::IS_IRREVOCABLE && must_not_fail || falls_back;
         let is_suspicious = is_suspicious(failures);
         if is_irrevocable || is_suspicious {

@@ -100,8 +100,8 @@ pub unsafe trait World: Sized + Send + Sync + 'static {
     }
 }
 
-/// A control that knows irrevocable transactions, and lets none starve. (But see [`TwoPlSf`]: beside transactions that are irrevocable from the
-/// first, which go before all others, its attempts are bounded by how many of those come.)
+/// A control that knows irrevocable transactions, and lets none starve: the attempts of any are bounded by
+/// [`Settings::attempts_max`](crate::Settings::attempts_max), under [`TwoPlSf`] by that and as many more as there are others at once.
 pub trait StarvationFree: Control {}
 
 impl StarvationFree for DctlSf {}

@@ -248,6 +248,42 @@ where
     assert_eq!((pair.0[0].load(), pair.0[1].load()), (3, 3));
 }
 
+/// However many irrevocable transactions come, another one commits in as many attempts as it takes to become one itself, after three
+/// failures, and those that it loses to what is merely older: one for each other thread.
+fn beside_irrevocable_ones<W: World>()
+where
+    W::Control: noonmark_stm::StarvationFree,
+{
+    let pair = Pair::<W>::new();
+    let (a, b, c) = (pair.clone(), pair.clone(), pair.clone());
+    let twice = |pair: Arc<Pair<W>>| {
+        move || {
+            for _ in 0..2 {
+                W::irrevocably(|tx| {
+                    let [x, y, _] = &pair.0;
+                    y.update(tx, |value| value + 1)?;
+                    x.update(tx, |value| value + 1)
+                });
+            }
+        }
+    };
+    together(vec![
+        Box::new(twice(a)),
+        Box::new(twice(b)),
+        Box::new(move || {
+            let mut attempts = 0;
+            W::atomically(|tx| {
+                let [x, y, _] = &c.0;
+                attempts += 1;
+                x.update(tx, |value| value + 1)?;
+                y.update(tx, |value| value + 1)
+            });
+            assert!(attempts <= 3 + 2 + 1, "{attempts} attempts");
+        }),
+    ]);
+    assert_eq!((pair.0[0].load(), pair.0[1].load()), (5, 5));
+}
+
 const SCHEDULES: usize = 15_000;
 
 macro_rules! on_schedules {
@@ -273,9 +309,9 @@ on_schedules! {
     tl2_gv4: Tl2Gv4, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
     tl2_gv5: Tl2Gv5, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
     tinystm: TinyStm, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
-    two_pl_sf: TwoPlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable];
-    dctl_sf: DctlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable];
-    dcotl_sf: DcotlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable];
+    two_pl_sf: TwoPlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
+    dctl_sf: DctlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
+    dcotl_sf: DcotlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
 }
 
 /// A test that cannot fail proves nothing.

@@ -379,6 +379,41 @@ where
     assert_eq!((x.load(), y.load()), (total, total));
 }
 
+/// Irrevocable transactions keep coming, and want the same in the other order: whoever they interrupt is one of them in his turn.
+fn attempts_are_bounded_beside_irrevocable_ones<W: World>()
+where
+    W::Control: noonmark_stm::StarvationFree,
+{
+    let vars: Vec<TVar<u64, W>> = (0..16).map(|_| TVar::new_in(0)).collect();
+    let (is_done, committed, most) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    on_threads(4, |thread| {
+        if thread > 0 {
+            while !is_done.load(Ordering::Relaxed) {
+                W::irrevocably(|tx| {
+                    vars.iter().rev().try_for_each(|var| var.update(tx, |value| value + 1).map(drop))
+                });
+                committed.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        }
+        for _ in 0..ROUNDS / 4 {
+            let mut attempts = 0;
+            W::atomically(|tx| {
+                attempts += 1;
+                vars.iter().try_for_each(|var| var.update(tx, |value| value + 1).map(drop))
+            });
+            most.fetch_max(attempts, Ordering::Relaxed);
+            committed.fetch_add(1, Ordering::Relaxed);
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    // (All others go before it from the first, so it loses to no other kind.)
+    let bound = u64::from(noonmark_stm::Settings::default().attempts_max) + 1;
+    assert!((1..=bound).contains(&most.load(Ordering::Relaxed)), "{most:?} attempts");
+    let total = committed.into_inner();
+    assert!(vars.iter().all(|var| var.load() == total));
+}
+
 fn an_irrevocable_transaction_that_panics_keeps_nothing_locked<W: World>()
 where
     W::Control: noonmark_stm::StarvationFree,
@@ -439,6 +474,7 @@ mod starvation_free {
         [dctl_sf, dcotl_sf, two_pl_sf] in table [dcotl_sf]:
         a_long_transaction_commits_in_time,
         an_irrevocable_transaction_runs_once,
+        attempts_are_bounded_beside_irrevocable_ones,
         an_irrevocable_transaction_that_panics_keeps_nothing_locked,
     }
 }

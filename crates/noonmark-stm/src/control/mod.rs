@@ -88,7 +88,7 @@ pub enum Ending {
 /// | [`Tl2Gv4`](crate::Tl2Gv4) | §2, §7; DISC 2006; `tl2.rs` | yes | no | by a transaction that has locked something: before its validation, and once if it is undone; or by another one at the same moment | nothing | a new time of the clock |
 /// | [`Tl2Gv5`](crate::Tl2Gv5) | §2, §7; `tl2.rs` | yes | no | by an attempt that a newer value ends, to that value's time; also if its own thread has written it | nothing | the clock's next time |
 /// | [`TinyStm`](crate::TinyStm) | §2, §7; PPoPP 2008, TPDS 2010; `tinystm.rs` | yes | no | by a transaction that has locked something: before its validation, by one; and when it is undone, if a lock has the clock's present time | nothing | the time after the one before |
-/// | [`TwoPlSf`](crate::TwoPlSf) | §2, §7; PPoPP 2023; `two_pl_sf.rs` | yes | yes: the older goes first | by a transaction that finds somebody else in its way, once until it is over: it draws its age | a bit in its slot's own row of the read indicator, in a view too, which is cleared when it ends; and the lock word, if its slot has not read since it was last taken for writing | the version from before |
+/// | [`TwoPlSf`](crate::TwoPlSf) | §2, §7; PPoPP 2023; `two_pl_sf.rs` | yes | yes: the older goes first; irrevocable after `K` attempts that were lost to irrevocable ones | by a transaction that finds somebody else in its way, once until it is over: it draws its age | a bit in its slot's own row of the read indicator, in a view too, which is cleared when it ends; and the lock word, if its slot has not read since it was last taken for writing | the version from before |
 /// | [`TicToc`](crate::TicToc) | §2, §7; SIGMOD 2016; `tictoc.rs` | **no**: for [`TFixed`](crate::TFixed) only | no | there is none | nothing; when it is validated, a later end of the validity, if need be | a new version, valid from just after the last read of the one before |
 ///
 /// (Sections and algorithms are the paper's.) All write in place, under a lock, and keep an undo log. `K` is
@@ -102,7 +102,7 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// Whether it knows irrevocable attempts.
     const IS_IRREVOCABLE: bool;
 
-    /// Whether a transaction that has failed too often is made irrevocable.
+    /// Whether a transaction that has failed too often is made irrevocable, whatever it has met.
     #[doc(hidden)]
     const FALLS_BACK: bool = Self::IS_IRREVOCABLE;
     /// Whether *busy* is asked again for as long as it takes.
@@ -143,6 +143,13 @@ pub trait Control: Sized + Send + Sync + 'static {
     /// What it keeps at the desk of this slot.
     #[doc(hidden)]
     fn local(slot: SlotId) -> Self::Local;
+
+    /// Whether a transaction that has failed so often is to be irrevocable from now on, where that is after `attempts_max` failures.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn falls_back<H: Host>(_: &Desk<Self, H>, failures: u32, attempts_max: u32) -> bool {
+        Self::FALLS_BACK && failures >= attempts_max
+    }
 
     /// An attempt begins, which is irrevocable or not. A sequentially consistent fence comes after this and before its first
     /// read.
@@ -228,7 +235,8 @@ pub trait Control: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn release<H: Host>(me: &Desk<Self, H>, ending: Ending, wake: impl FnMut(WaitFor));
 
-    /// A transaction whose last attempt was to be followed by another one is given up instead, by a panic in between.
+    /// A transaction whose last attempt was to be followed by another one is given up instead, by a panic in between; or it begins anew, as an
+    /// irrevocable one.
     fn give_up<H: Host>(_: &Desk<Self, H>, _: impl FnMut(WaitFor)) {}
 
     /// What those wait for who wait for a change of what was read.

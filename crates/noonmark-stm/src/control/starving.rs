@@ -48,7 +48,7 @@ struct Actor<C: Control> {
     /// 0: to begin.
     at: usize,
     failures: u32,
-    /// After how many failures it is irrevocable, under a control that knows this.
+    /// After how many failures it is irrevocable, under a control that knows this; 0: from the first.
     patience: u32,
 }
 
@@ -63,8 +63,13 @@ impl<C: Control> Actor<C> {
             if !matches!(C::may_begin(desk), Step::Ready(())) {
                 return Moved::Waits;
             }
-            desk.begin(C::FALLS_BACK && self.failures >= self.patience, 0);
-            C::begin(desk, C::FALLS_BACK && self.failures >= self.patience);
+            let falls_back = C::falls_back(desk, self.failures, self.patience);
+            if falls_back {
+                C::give_up(desk, |_| ());
+            }
+            let is_irrevocable = falls_back || C::IS_IRREVOCABLE && self.patience == 0;
+            desk.begin(is_irrevocable, 0);
+            C::begin(desk, is_irrevocable);
             self.at = 1;
             return Moved::On;
         }
@@ -113,14 +118,20 @@ impl<C: Control> Actor<C> {
 
 /// How many attempts the long one takes, at most [`ENOUGH`]; and how many transactions the other commits meanwhile.
 fn attempts<C: Control>() -> (u32, u32) {
+    attempts_beside::<C>(ATTEMPTS_MAX, u32::MAX)
+}
+
+/// The same, with the patience of both. Who is irrevocable has the ticket: the other one, who is so from the first, does not begin then.
+fn attempts_beside<C: Control>(patience: u32, others: u32) -> (u32, u32) {
     let common = Arc::new(Common::new(Threads::default(), 0));
     let vars = Vars::<C> {
         locks: (0..VARS).map(|_| Default::default()).collect(),
         cells: (0..VARS).map(|_| AtomicU64::new(0)).collect(),
         epochs: Epochs::new(1),
     };
-    let (mut long, mut other) = (Actor::new(1, &common, ATTEMPTS_MAX), Actor::new(2, &common, u32::MAX));
+    let (mut long, mut other) = (Actor::new(1, &common, patience), Actor::new(2, &common, others));
     let long_ops: Vec<Op> = (0..VARS).map(Op::Read).chain([Op::Write(0)]).collect();
+    let mut other_ops = [Op::Write(0), Op::Write(0)];
     let mut committed = 0;
     let mut turns = 0;
     loop {
@@ -134,8 +145,13 @@ fn attempts<C: Control>() -> (u32, u32) {
             return (ENOUGH, committed);
         }
         if moved == Moved::Waits || (long.at > 1 && long.at < VARS && long.at.is_multiple_of(STRIDE)) {
-            // One transaction of the other's, as far as it gets: something read, something to be read.
-            let other_ops = [Op::Write(long.at / 2), Op::Write((long.at + VARS) / 2)];
+            // One transaction of the other's, as far as it gets: something to be read, something read.
+            if others == 0 && long.desk.is_irrevocable() {
+                continue;
+            }
+            if other.at == 0 {
+                other_ops = [Op::Write((long.at + VARS) / 2), Op::Write(long.at / 2)];
+            }
             while other.step(&vars, &other_ops) == Moved::On {}
             if other.at == 0 && other.failures == 0 {
                 committed += 1;
@@ -159,6 +175,15 @@ fn a_long_transaction_commits_in_k_attempts_and_one_more() {
 fn a_long_transaction_makes_way_once_for_each_that_is_older() {
     let (attempts, _) = attempts::<TwoPlSf>();
     assert!(attempts <= 2, "{attempts} attempts");
+}
+
+/// Those that are irrevocable from the first go before all others, and there is no end of them.
+#[test]
+fn whoever_has_lost_to_irrevocable_ones_is_irrevocable_next() {
+    let (attempts, committed) = attempts_beside::<TwoPlSf>(ATTEMPTS_MAX, 0);
+    assert_eq!((attempts, committed), (ATTEMPTS_MAX + 1, ATTEMPTS_MAX));
+    let (attempts, committed) = attempts_beside::<TwoPlSf>(u32::MAX, 0);
+    assert_eq!((attempts, committed), (ENOUGH, ENOUGH - 1));
 }
 
 /// A test that cannot fail proves nothing: the same transaction starves where nothing is done about it.

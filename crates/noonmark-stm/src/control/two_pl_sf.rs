@@ -11,11 +11,13 @@
 //! whoever has the higher one, or draws it only now, lets go of everything, and begins anew when the other is
 //! over. So all waiting goes from the older to the younger, and is no circle; the oldest one is never interrupted; and as a
 //! transaction that was interrupted waits until the older one is *over*, it is interrupted at most once by each
-//! that is older: its attempts are at most as many as there are slots in use (and one
-//! more for each irrevocable one that comes, which is older than all). A transaction that meets nobody draws nothing.
+//! that is older: its attempts are at most as many as there are slots in use, and those that it loses to irrevocable ones. A transaction
+//! that meets nobody draws nothing.
 //!
 //! An irrevocable one has a timestamp below all that are drawn, and is thus never interrupted. The ticket of the driver sees to it that
 //! there is one at a time. A slot's next has the next one, so that whoever waits until one is over does not wait for those that follow.
+//! As there is no end of those that come, a transaction that has lost `K` attempts to such takes the ticket itself, which is given in turn: it
+//! gives up its own timestamp, and is irrevocable.
 //!
 //! # In whose rows a writer looks
 //!
@@ -51,6 +53,7 @@
 //! - The paper's threads spin. Here rules answer [`Step::Wait`], and it is the driver who spins first, and then sleeps.
 //! - Locks are one for each object, or in a table, as the world wants; the paper's are in a table. Places in rows are made of addresses in both.
 //! - The record of readers in the lock word is ours; a writer of theirs looks into the rows of all threads (`docs/decisions/0038`).
+//! - That whoever has lost too often to irrevocable transactions becomes one is ours.
 //! - A word counts the commits that wrote it, for those who wait for a change of what they have read (`retry`).
 //!
 //! What it does not do: reads are not free of writes. Each sets a bit, in a step that empties the processor's buffer of stores; that is its price,
@@ -219,6 +222,8 @@ pub struct Local {
     readers: Cell<Record>,
     /// Who was older and in the way: his slot, and what he had announced.
     makes_way_for: Cell<Option<(SlotId, u64)>>,
+    /// How many attempts its transaction has lost to irrevocable ones.
+    lost_to_irrevocable: Cell<u32>,
 }
 
 /// What is logged of a read.
@@ -299,6 +304,9 @@ fn make_way<H: Host, R>(
     conflict: Conflict,
 ) -> Step<R, Conflict> {
     me.local.makes_way_for.set(Some((other, his)));
+    if his >> 1 < FIRST {
+        me.local.lost_to_irrevocable.set(me.local.lost_to_irrevocable.get().saturating_add(1));
+    }
     me.local.state.set(State::Doomed);
     Step::Abort(conflict)
 }
@@ -340,13 +348,18 @@ impl Control for TwoPlSf {
         Local::default()
     }
 
+    fn falls_back<H: Host>(me: &Desk<Self, H>, _: u32, attempts_max: u32) -> bool {
+        let lost = me.local.lost_to_irrevocable.get();
+        lost > 0 && lost >= attempts_max
+    }
+
     #[inline(always)]
     fn begin<H: Host>(me: &Desk<Self, H>, is_irrevocable: bool) {
         if is_irrevocable {
             let announced = me.shared().of(me.host(), me.slot, Access::Write);
             // Relaxed: the slot's own.
             let before = me.shared().announced[me.slot.index()].irrevocable.fetch_add(1, Ordering::Relaxed);
-            // It is never begun anew, so it has no number yet. Before its first lock, as if it had drawn.
+            // It has no number: it is in its first attempt, or has given up the one that it had. Before its first lock, as if it had drawn.
             announced.store((before % FIRST) << 1, Ordering::SeqCst);
         }
     }
@@ -469,6 +482,7 @@ impl Control for TwoPlSf {
     #[inline]
     fn give_up<H: Host>(me: &Desk<Self, H>, wake: impl FnMut(WaitFor)) {
         me.local.makes_way_for.set(None);
+        me.local.lost_to_irrevocable.set(0);
         me.shared().forget(me.host(), me.slot, wake);
     }
 
