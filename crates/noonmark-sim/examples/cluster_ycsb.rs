@@ -10,6 +10,7 @@ use noonmark::Protocol;
 use noonmark::branch::FROZEN_TICKS;
 use noonmark_sim::experiment::Plan;
 use noonmark_sim::network::Conditions;
+use noonmark_sim::network::latency::Latency;
 use noonmark_sim::network::store::ClusterSpec;
 use noonmark_sim::network::ycsb::{YcsbSpec, run};
 
@@ -45,8 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             cluster.frozen_ticks = frozen_ticks;
             cluster.policy.backoff_max = std::time::Duration::from_millis(1);
             cluster.conditions = Conditions {
-                latency_min_ns: 25_000,
-                latency_max_ns: 35_000,
+                latency: Latency::Uniform { min_ns: 25_000, max_ns: 35_000 },
                 handling_ns: 2_000,
                 sending_ns: 2_000,
                 access_ns: 1_000,

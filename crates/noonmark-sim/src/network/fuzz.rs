@@ -7,6 +7,7 @@
 //! commit-time updates. Where every message arrives in its time, nobody may wait for as long as anybody is kept waiting: whoever did so waited in
 //! a circle.
 
+use super::latency::Latency;
 use super::store::{ClusterSpec, ClusterStore};
 use super::{Conditions, Cut};
 use crate::cores::{Limits, SimulationError};
@@ -107,8 +108,10 @@ impl ClusterCase {
         let trouble = pick(3);
         let latency_min_ns = 1_000 + pick(50_000);
         let conditions = Conditions {
-            latency_min_ns,
-            latency_max_ns: latency_min_ns + [1, 20_000, 200_000][pick(3) as usize],
+            latency: Latency::Uniform {
+                min_ns: latency_min_ns,
+                max_ns: latency_min_ns + [1, 20_000, 200_000][pick(3) as usize],
+            },
             loss: [0.0, 0.02, 0.1][trouble as usize],
             doubled: [0.0, 0.05, 0.2][pick(3) as usize],
             held_up: [0.0, 0.02, 0.1][pick(3) as usize],
@@ -228,8 +231,22 @@ impl ClusterCase {
         if random.below(8) == 0 {
             case.cluster.partitioning = Partitioning::Replicated;
         }
+        let mut random = Random::new(seed, 12);
+        if random.below(8) == 0 {
+            case.cluster.conditions.latency = long_tailed(latency_min_ns);
+        }
+        if random.below(8) == 0 {
+            let mut to_one = || case.cluster.conditions.latency.clone().and_ns(random.below(500_000));
+            let mut to_each = || (0..servers).map(|_| to_one()).collect();
+            let pairs = (0..servers).map(|_| to_each()).collect();
+            case.cluster.conditions.pairs = pairs;
+        }
         case.asks_for_strict = case.cluster.order() == Order::Momentary;
         case
+    }
+
+    fn has_long_tail(&self) -> bool {
+        matches!(self.cluster.conditions.latency, Latency::Quantiles(_))
     }
 
     fn is_replicated(&self) -> bool {
@@ -370,6 +387,12 @@ impl ClusterCase {
     }
 }
 
+/// Most messages are on their way for little longer than the least time, and a few for a hundred times that.
+fn long_tailed(least_ns: u64) -> Latency {
+    let points = [(0.0, least_ns), (0.5, least_ns * 5 / 4), (0.9, least_ns * 3), (1.0, least_ns * 100)];
+    Latency::quantiles(&points).unwrap_or(Latency::Uniform { min_ns: least_ns, max_ns: least_ns * 100 })
+}
+
 /// What clients leave behind.
 struct Ended<W> {
     workers: Vec<W>,
@@ -408,6 +431,8 @@ impl Seeded for ClusterCase {
         kinds.extend(is("commit-time updates", self.updates == Updates::CommitTime));
         let has_unopened = self.bank.as_ref().is_some_and(|bank| bank.unopened > 0);
         kinds.extend(is("rows that are not there", has_unopened));
+        kinds.extend(is("latencies with a long tail", self.has_long_tail()));
+        kinds.extend(is("servers far apart", *servers > 1 && !conditions.pairs.is_empty()));
         kinds.extend(is("messages lost", conditions.loss > 0.0));
         kinds.extend(is("doubled", conditions.doubled > 0.0));
         kinds.extend(is("held up", conditions.held_up > 0.0));

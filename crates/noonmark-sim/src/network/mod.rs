@@ -14,6 +14,7 @@
 
 pub mod disttictoc;
 pub mod fuzz;
+pub mod latency;
 mod ledger;
 pub mod store;
 pub mod tpcc;
@@ -22,6 +23,7 @@ pub mod ycsb;
 pub use ledger::PhaseBytes;
 
 use crate::VirtualCores;
+use latency::Latency;
 use ledger::Ledger;
 use noonmark_cluster::client::{Link, Received};
 use noonmark_cluster::coordinator::Outgoing;
@@ -49,12 +51,10 @@ pub struct Cut {
 /// What a network does to messages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
-    /// The least time that a message is on its way from one server to another.
-    pub latency_min_ns: u64,
-    /// The most, of those that are not held up.
-    pub latency_max_ns: u64,
-    /// How much longer, from one server to another, by the numbers of both; no longer where there is no figure.
-    pub between_ns: Vec<Vec<u64>>,
+    /// How long a message is on its way from one server to another, if it is not held up.
+    pub latency: Latency,
+    /// How long instead, by the numbers of the server that sends it and of the one that gets it. Where nothing is told of a pair, as `latency`.
+    pub pairs: Vec<Vec<Latency>>,
     /// How long one is on its way within a server.
     pub local_ns: u64,
     /// How long an input thread of a server takes for each message that comes from another one.
@@ -76,7 +76,7 @@ pub struct Conditions {
     pub loss: f64,
     /// The share that arrives twice.
     pub doubled: f64,
-    /// The share that is held up, for up to a hundred times the longest latency.
+    /// The share that is held up, for up to a hundred times the longest latency of its pair.
     pub held_up: f64,
     /// When which servers hear nothing of the others.
     pub cuts: Vec<Cut>,
@@ -88,9 +88,8 @@ impl Conditions {
     /// A network within one room, on which nothing goes wrong.
     pub fn quiet() -> Self {
         Conditions {
-            latency_min_ns: 40_000,
-            latency_max_ns: 60_000,
-            between_ns: Vec::new(),
+            latency: Latency::Uniform { min_ns: 40_000, max_ns: 60_000 },
+            pairs: Vec::new(),
             local_ns: 500,
             handling_ns: 1_000,
             sending_ns: 1_000,
@@ -456,17 +455,16 @@ impl Network {
             (Some(server_ns), _) => (handing_until_ns, server_ns),
         };
         *sending = (*sending).max(now_ns) + takes_ns + bytes as u64 * 1_000 / conditions.bytes_per_us.max(1);
-        let to_all = conditions.between_ns.get(from.index());
-        let between_ns = to_all.and_then(|to_all| to_all.get(to.index())).copied().unwrap_or(0);
+        let to_all = conditions.pairs.get(from.index());
+        let latency = to_all.and_then(|to_all| to_all.get(to.index())).unwrap_or(&conditions.latency);
         let copies = 1 + u64::from(!heals && random.happens(conditions.doubled));
         traffic.doubled += copies - 1;
         let arrives = |_| {
-            let spread_ns = conditions.latency_max_ns.saturating_sub(conditions.latency_min_ns) + 1;
-            let mut way_ns = between_ns + conditions.latency_min_ns + random.below(spread_ns);
+            let mut way_ns = latency.draw_ns(random);
             if !heals && random.happens(conditions.held_up) {
-                way_ns += random.below(conditions.latency_max_ns * 100 + 1);
+                way_ns += random.below(latency.max_ns().saturating_mul(100).saturating_add(1));
             }
-            *sending + way_ns
+            sending.saturating_add(way_ns)
         };
         (0..copies).map(arrives).collect()
     }

@@ -1,7 +1,7 @@
 //! One run: a workload with all its choices, one protocol, one granularity, so many cores.
 
 use super::{
-    Reuse, Rules, Sharing, Short, Spanning, Variant, WarehouseTotal, Warehouses, Workload, warehouses,
+    Reuse, Rules, Sharing, Short, Site, Spanning, Variant, WarehouseTotal, Warehouses, Workload, warehouses,
 };
 use crate::cores::Limit;
 use crate::experiment::{self, ExperimentError, Measured};
@@ -275,6 +275,7 @@ fn on_servers(
         ..CacheOptions::default()
     };
     let latency_ns = u64::from(spanning.latency_us) * 1_000;
+    let latency = spanning.site.latency(latency_ns);
     let between_ns = spanning.site.between_ns(spanning.servers);
     let farthest_ns = between_ns.iter().flatten().copied().max().unwrap_or(0);
     let pairs = between_ns.iter().flatten().filter(|ns| **ns > 0);
@@ -301,13 +302,15 @@ fn on_servers(
         },
         new_ages: spanning.new_ages,
         conditions: Conditions {
-            latency_min_ns: latency_ns - latency_ns / 6,
-            latency_max_ns: latency_ns + latency_ns / 6,
+            latency: latency.clone(),
             handling_ns: spanning.handling_ns.into(),
             sending_ns: spanning.sending_ns.into(),
             io_threads: spanning.io_threads.into(),
             access_ns: spanning.access_ns.into(),
-            between_ns,
+            pairs: between_ns
+                .into_iter()
+                .map(|to| to.into_iter().map(|more_ns| latency.clone().and_ns(more_ns)).collect())
+                .collect(),
             ..Conditions::quiet()
         },
         // What takes long in the world is not yet lost.
@@ -369,7 +372,6 @@ fn at_workers(
     size: &Size,
     seed: u64,
 ) -> Result<RunReport, ExperimentError> {
-    let latency_ns = u64::from(sharing.latency_ns);
     let access_ns = u64::from(sharing.access_ns);
     let cluster = ClusterSpec {
         policy: ClusterPolicy {
@@ -379,8 +381,7 @@ fn at_workers(
             escape_after: None,
         },
         conditions: Conditions {
-            latency_min_ns: latency_ns - latency_ns / 6,
-            latency_max_ns: latency_ns + latency_ns / 6,
+            latency: Site::Room.latency(sharing.latency_ns.into()),
             handling_ns: sharing.handling_ns.into(),
             access_ns,
             row_ns: Some(access_ns),

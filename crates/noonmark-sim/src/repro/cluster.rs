@@ -321,6 +321,10 @@ const ALTERNATIVES: &[Alternative] = &[
         change: |variant| of_workload(variant, |spanning| spanning.latency_us = 100),
     },
     Alternative {
+        words: "messages on their way with a long tail",
+        change: |variant| of_workload(variant, |spanning| spanning.site = Site::Crowded),
+    },
+    Alternative {
         words: "accesses that take 5 µs",
         change: |variant| of_workload(variant, |spanning| spanning.access_ns = 5_000),
     },

@@ -565,6 +565,10 @@ impl Spanning {
         let skew = |skew: u16| format!("{}", f64::from(skew) / 100.0);
         let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
         let us = |ns: u32| f64::from(ns) / 1_000.0;
+        let of_crowded = |permille| {
+            let times = site::CROWDED.iter().find(|point| point.0 == permille).map_or(1.0, |point| point.1);
+            f64::from(latency_us) * times
+        };
         let leased = Leased { distinct: true, overwrites: false, leases, skew: reads_skew };
         let mut words = vec![
             ("servers", servers.to_string()),
@@ -601,6 +605,13 @@ impl Spanning {
                 "a message is on its way",
                 match site {
                     Site::Room => format!("for {latency_us} µs, a sixth more or less; 10 Gbit/s a server"),
+                    Site::Crowded => format!(
+                        "for {latency_us} µs mostly, one in ten for {} µs or longer, one in a hundred for {} µs, one in a thousand for {} µs, and none for more than {} µs; 10 Gbit/s a server",
+                        of_crowded(900),
+                        of_crowded(990),
+                        of_crowded(999),
+                        of_crowded(1_000),
+                    ),
                     Site::World => {
                         let (least, most) = site.round_trips_ms();
                         format!(

@@ -192,8 +192,7 @@ pub(super) fn run(
         },
         wait_max_ns: u64::from(warehouses.wait_max_us) * 1_000,
         conditions: Conditions {
-            latency_min_ns: latency_ns - latency_ns / 6,
-            latency_max_ns: latency_ns + latency_ns / 6,
+            latency: Site::Room.latency(latency_ns),
             handling_ns: warehouses.handling_ns.into(),
             sending_ns: warehouses.handling_ns.into(),
             access_ns: warehouses.access_ns.into(),
