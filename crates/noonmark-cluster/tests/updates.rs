@@ -251,6 +251,22 @@ fn a_key_that_comes_again_is_as_it_was_left() {
     assert_eq!(balances(&mut made, [1, 2]), [102, 201]);
 }
 
+/// Whoever goes on although one of the rows is not there has changed none of them.
+#[test]
+fn where_one_row_is_not_there_none_is_changed() {
+    let mut made = cluster();
+    let table = &made.table;
+    let keys = [(1, true), (2, false), (77, true), (2, true)];
+    let done: Result<_, ClusterAbort> = run(made.client.transact(async |tx| {
+        let change = |_: usize, balance: &mut i64| *balance += 1;
+        let missing = tx.access_many(table, &keys, change).await;
+        assert_eq!(missing, Err(ClusterAbort::Missing(77.to_string())));
+        tx.update(table, 2, |balance| *balance += 5).await
+    }));
+    assert_eq!(done, Ok(()));
+    assert_eq!(balances(&mut made, [1, 2]), [100, 205]);
+}
+
 /// A number that only its user can add.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Cents(i64);

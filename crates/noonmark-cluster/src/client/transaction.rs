@@ -111,7 +111,7 @@ impl<L: Link> Transaction<'_, L> {
     /// has left it.
     ///
     /// # Errors
-    /// As [`Transaction::need`].
+    /// As [`Transaction::need`]; if one of the rows is not there, none has been given to `each`.
     pub async fn access_many<K: Key, R: Row>(
         &mut self,
         table: &Table<K, R>,
@@ -134,18 +134,24 @@ impl<L: Link> Transaction<'_, L> {
             }
         }
         let mut outcomes = self.read(places.clone()).await?.into_iter();
+        let of_keys: Vec<Vec<Outcome>> =
+            counts.iter().map(|count| outcomes.by_ref().take(*count).collect()).collect();
+        // Before any of them is changed.
+        let is_absent = |of_key: &Vec<Outcome>| matches!(of_key.first(), Some(Outcome::Row(None)));
+        if let Some((_, (key, _))) = of_keys.iter().zip(keys).find(|(of_key, _)| is_absent(of_key)) {
+            return Err(missing::<K>(KeyBytes::of(key).as_slice()));
+        }
         self.enter_closures();
         let mut places = places.into_iter().map(|(place, _)| place);
         let mut changed: BTreeMap<Vec<u8>, Values> = BTreeMap::new();
-        for (index, ((key, is_changed), count)) in keys.iter().zip(counts).enumerate() {
+        for (index, ((key, is_changed), mut of_key)) in keys.iter().zip(of_keys).enumerate() {
             let key = KeyBytes::of(key);
-            let mut of_key: Vec<Outcome> = outcomes.by_ref().take(count).collect();
+            let count = of_key.len();
             if let Some(values) = changed.get(key.as_slice()) {
                 of_key = vec![Outcome::Row(Some(values.clone()))];
             }
             let Some(mut row) = self.one_row::<R>(of_key)? else {
-                self.leave_closures();
-                return Err(missing::<K>(key.as_slice()));
+                return Err(self.fail(ClusterAbort::Types));
             };
             let changes_entries =
                 self.change_row(table.id, table.groups.start, &mut row, |row| each(index, row));
