@@ -37,7 +37,7 @@
 //!
 //! # When a message is lost
 //!
-//! Whatever has not been answered for a while is sent again ([`Coordinator::with_resend_after`]). A participant carries each request out once.
+//! Whatever has not been answered for a while is sent again, each time after a longer while ([`Coordinator::with_resend_after`]). A participant carries each request out once.
 //!
 //! What it does not do: choose when to retry, or how long to back off; come back after a crash.
 
@@ -147,8 +147,40 @@ struct Part {
     is_over: bool,
 }
 
+/// When something was sent last.
+#[derive(Clone, Copy)]
+struct Sent {
+    at_ns: u64,
+    /// How often it has been sent again.
+    again: u32,
+}
+
+impl Sent {
+    fn first(at_ns: u64) -> Self {
+        Sent { at_ns, again: 0 }
+    }
+
+    /// When it is to be sent again: each time after twice as long, so that what is only slow is not buried in what is sent again.
+    fn late_at_ns(self, resend_after_ns: u64) -> u64 {
+        let waits_ns = resend_after_ns.saturating_mul(1 << self.again.min(RESEND_DOUBLINGS_MAX));
+        self.at_ns.saturating_add(waits_ns)
+    }
+
+    /// Says so, if it is as late as that.
+    fn sends_again(&mut self, now_ns: u64, resend_after_ns: u64) -> bool {
+        let is_late = self.late_at_ns(resend_after_ns) <= now_ns;
+        if is_late {
+            *self = Sent { at_ns: now_ns, again: self.again.saturating_add(1) };
+        }
+        is_late
+    }
+}
+
+/// How often the time doubles after which something is sent again.
+const RESEND_DOUBLINGS_MAX: u32 = 6;
+
 struct Unanswered {
-    sent_ns: u64,
+    sent: Sent,
     /// What was asked, unless nothing is ever sent again.
     again: Option<Request>,
 }
@@ -188,7 +220,7 @@ struct Running {
 struct Ending {
     to: ServerId,
     request: Request,
-    sent_ns: u64,
+    sent: Sent,
 }
 
 /// Carries one client's transactions.
@@ -241,7 +273,8 @@ impl Coordinator {
         Coordinator { planted, ..self }
     }
 
-    /// The same; after how long a request is sent again. Never, if that is `u64::MAX`.
+    /// The same; after how long a request is sent again, which is twice as long each time after the first, up to 64 times as long. Never, if that is
+    /// `u64::MAX`.
     pub fn with_resend_after(self, resend_after_ns: u64) -> Self {
         Coordinator { resend_after_ns, ..self }
     }
@@ -322,7 +355,7 @@ impl Coordinator {
                 ask: Ask::End(Decision::Abort),
             };
             out.push(Outgoing { to, request: request.clone() });
-            self.endings.push(Ending { to, request, sent_ns: now_ns });
+            self.endings.push(Ending { to, request, sent: Sent::first(now_ns) });
         }
     }
 
@@ -515,7 +548,7 @@ impl Coordinator {
                 ask: Ask::End(decision),
             };
             out.push(Outgoing { to, request: request.clone() });
-            self.endings.push(Ending { to, request, sent_ns: now_ns });
+            self.endings.push(Ending { to, request, sent: Sent::first(now_ns) });
         }
     }
 
@@ -657,25 +690,24 @@ impl Coordinator {
     /// When it wants to be told the time.
     pub fn wants_time_at_ns(&self) -> Option<u64> {
         let unanswered = self.running.iter().flat_map(|running| running.parts.values());
-        let unanswered = unanswered.filter_map(|part| Some(part.unanswered.as_ref()?.sent_ns));
-        let endings = self.endings.iter().map(|ending| ending.sent_ns);
-        Some(unanswered.chain(endings).min()?.saturating_add(self.resend_after_ns))
+        let unanswered = unanswered.filter_map(|part| Some(part.unanswered.as_ref()?.sent));
+        let sent = unanswered.chain(self.endings.iter().map(|ending| ending.sent));
+        sent.map(|sent| sent.late_at_ns(self.resend_after_ns)).min()
     }
 
     /// It is this late: sends again what has not been answered.
     pub fn tick(&mut self, now_ns: u64, out: &mut Vec<Outgoing>) {
-        let is_late = |sent_ns: u64| sent_ns.saturating_add(self.resend_after_ns) <= now_ns;
         for (to, part) in self.running.iter_mut().flat_map(|running| &mut running.parts) {
-            if let Some(Unanswered { sent_ns, again: Some(request) }) = &mut part.unanswered
-                && is_late(*sent_ns)
+            if let Some(Unanswered { sent, again: Some(request) }) = &mut part.unanswered
+                && sent.sends_again(now_ns, self.resend_after_ns)
             {
-                *sent_ns = now_ns;
                 out.push(Outgoing { to: *to, request: request.clone() });
             }
         }
-        for ending in self.endings.iter_mut().filter(|ending| is_late(ending.sent_ns)) {
-            ending.sent_ns = now_ns;
-            out.push(Outgoing { to: ending.to, request: ending.request.clone() });
+        for Ending { to, request, sent } in &mut self.endings {
+            if sent.sends_again(now_ns, self.resend_after_ns) {
+                out.push(Outgoing { to: *to, request: request.clone() });
+            }
         }
     }
 }
@@ -810,7 +842,7 @@ impl Running {
         }
         let request = Request { attempt: id, age, floor, number: part.number, is_past_waiting, escapes, ask };
         let again = sends_again.then(|| request.clone());
-        part.unanswered = Some(Unanswered { sent_ns: now_ns, again });
+        part.unanswered = Some(Unanswered { sent: Sent::first(now_ns), again });
         out.push(Outgoing { to, request });
     }
 }

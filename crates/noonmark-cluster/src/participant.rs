@@ -154,6 +154,9 @@ pub struct Participant {
     keeps_answers: bool,
     reads_prepared: bool,
     frozen_ticks: u64,
+    /// At least so many: a transaction that writes what it has extended a lease on comes after that lease, and must find time for it wherever it has
+    /// frozen some.
+    frozen_ticks_min: u64,
     late_ticks: u64,
     now_ns: u64,
     /// How many requests have been carried out.
@@ -184,6 +187,7 @@ impl Participant {
             keeps_answers: true,
             reads_prepared: false,
             frozen_ticks: FROZEN_TICKS,
+            frozen_ticks_min: 0,
             late_ticks: LATE_TICKS,
             now_ns: 0,
             turns: 0,
@@ -213,7 +217,8 @@ impl Participant {
         Participant { reads_prepared, ..self }
     }
 
-    /// The same; where transactions have ranges of commit times, how much of them is [frozen](Branch::freeze).
+    /// The same; where transactions have ranges of commit times, how much of them is [frozen](Branch::freeze): more than by which leases of its
+    /// tables are extended in any case.
     pub fn with_frozen_ticks(self, frozen_ticks: u64) -> Self {
         Participant { frozen_ticks, ..self }
     }
@@ -243,6 +248,8 @@ impl Participant {
     pub fn add_table(&mut self, table: UntypedTable) {
         self.younger_waits |= table.younger_waits();
         self.writes_late &= table.writes_late();
+        let lease_ticks = table.extends_leases_by().map_or(0, |by| u64::from(by) + 1);
+        self.frozen_ticks_min = self.frozen_ticks_min.max(lease_ticks);
         self.tables.push((table, TableState::new()));
     }
 
@@ -329,7 +336,7 @@ impl Participant {
                 match branch {
                     Ok(Some(mut branch)) => {
                         branch.read_prepared(self.reads_prepared);
-                        branch.freeze(self.frozen_ticks);
+                        branch.freeze(self.frozen_ticks.max(self.frozen_ticks_min));
                         branch.keep_for(self.late_ticks);
                         let Some(id) = branch.begin(age, floor) else {
                             self.free.push(branch);

@@ -1,4 +1,4 @@
-//! How long a client waits after a conflict: by what its messages take.
+//! How long a client waits after a conflict, by what its messages take; and how long it is until it sends one again.
 
 use noonmark::branch::{BranchHost, UntypedTable, Values};
 use noonmark::{AbortKind, Age, Database, Protocol, SlotId, TableOptions};
@@ -118,4 +118,34 @@ fn but_for_no_longer_than_it_may() {
     }
     let policy = Policy { backoff_max: Duration::ZERO, ..Policy::default() };
     assert_eq!(pauses_ns(1_000_000, policy), []);
+}
+
+/// What nobody answers is sent again, ever more seldom: the request, and in the end what has become of the transaction.
+#[test]
+fn what_is_not_answered_is_sent_again_after_twice_as_long() {
+    let mut coordinator = Coordinator::new(client(1)).with_resend_after(1_000);
+    let again_after_us = |coordinator: &mut Coordinator, mut sent_ns: u64| {
+        let mut out = Vec::new();
+        let mut next = || {
+            let late_ns = coordinator.wants_time_at_ns().unwrap();
+            coordinator.tick(late_ns - 1, &mut out);
+            assert!(out.is_empty(), "not before its time");
+            coordinator.tick(late_ns, &mut out);
+            assert_eq!(out.drain(..).count(), 1);
+            let waited_ns = late_ns - sent_ns;
+            sent_ns = late_ns;
+            waited_ns / 1_000
+        };
+        [(); 9].map(|()| next())
+    };
+    let doubled = [1, 2, 4, 8, 16, 32, 64, 64, 64];
+    let mut out = Vec::new();
+    coordinator.begin(0, Age::new(0, SlotId::NOBODY), &mut out);
+    let mut map = PartitionMap::new(1);
+    let table = map.add(Partitioning::Hash { prefix_bytes: 8 }).unwrap();
+    let insert = Operation::Insert { table, key: vec![0; 8], values: Values::of(&1_i64), replace: false };
+    coordinator.operate(5_000, vec![(ServerId::new(0), insert)], &mut out);
+    assert_eq!(again_after_us(&mut coordinator, 5_000), doubled);
+    coordinator.abort(1_000_000, &mut out);
+    assert_eq!(again_after_us(&mut coordinator, 1_000_000), doubled);
 }

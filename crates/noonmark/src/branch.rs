@@ -147,6 +147,11 @@ impl UntypedTable {
         self.1 == Kind::Rows && !self.0.protocol.writes_early()
     }
 
+    /// By how many ticks beyond what a transaction needs it extends its leases while it executes, if it does.
+    pub fn extends_leases_by(&self) -> Option<u8> {
+        self.0.leases.extended_by
+    }
+
     /// How many column groups its rows have.
     pub fn groups(&self) -> usize {
         match self.1 {
