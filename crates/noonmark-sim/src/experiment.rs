@@ -52,7 +52,7 @@ pub struct Measured {
     /// Attempts in them that were irrevocable, where a control of the transactional memory knows that.
     pub irrevocable: Option<u64>,
     /// Latencies of the transactions that ended in them, in nanoseconds, sorted.
-    pub latencies_ns: Vec<u32>,
+    pub latencies_ns: Vec<u64>,
     /// What the lines saw in them.
     pub lines: LineCounts,
     /// How often workers touched lines, in the whole run.
@@ -134,7 +134,7 @@ pub(crate) struct Tally {
     pub(crate) attempts_max: u64,
     pub(crate) stuck: u64,
     /// Sorted.
-    pub(crate) latencies_ns: Vec<u32>,
+    pub(crate) latencies_ns: Vec<u64>,
 }
 
 /// What was done within the measured time, and what was counted when it began and when it ended.
@@ -279,8 +279,7 @@ fn work<J: Job>(
                 Outcome::CalledOff => tally.user_rollbacks += 1,
                 Outcome::Failed => {}
             }
-            let latency_ns = (ended_ps - since_ps) / 1_000;
-            tally.latencies_ns.push(u32::try_from(latency_ns).unwrap_or(u32::MAX));
+            tally.latencies_ns.push((ended_ps - since_ps) / 1_000);
         } else if outcome == Outcome::Failed && since_ps < measured.start {
             tally.stuck += 1;
         }

@@ -37,7 +37,7 @@ fn run_on(cluster: ClusterSpec, abort_buffer: usize) -> ClusterMeasured {
 fn phases_are_all_of_the_latency_and_of_the_traffic() {
     for protocol in [Protocol::Sundial, Protocol::TwoPhaseWaitDie, Protocol::F1, Protocol::Dynamic] {
         let run = run(protocol);
-        let latencies_ns: u64 = run.measured.latencies_ns.iter().map(|&ns| u64::from(ns)).sum();
+        let latencies_ns: u64 = run.measured.latencies_ns.iter().sum();
         let commits = run.measured.committed;
         assert!(commits > 300, "{protocol}: {commits}");
         // Each is told in whole nanoseconds.
@@ -67,7 +67,7 @@ fn phases_are_all_of_the_latency_with_an_abort_buffer() {
     cluster.policy.backoff_max = std::time::Duration::from_millis(1);
     let without = run_on(cluster.clone(), 0);
     let with = run_on(cluster, 10);
-    let latencies_ns: u64 = with.measured.latencies_ns.iter().map(|&ns| u64::from(ns)).sum();
+    let latencies_ns: u64 = with.measured.latencies_ns.iter().sum();
     assert!(with.times.total_ns().abs_diff(latencies_ns) <= 2 * with.measured.committed, "{:?}", with.times);
     let attempts = |run: &ClusterMeasured| run.measured.committed + run.measured.aborted;
     assert!(attempts(&with) > attempts(&without), "{} {}", attempts(&with), attempts(&without));

@@ -158,9 +158,10 @@ fn sundial_figure_8() {
             ("dynamic", 4, 704, 773),
         ]
     );
+    // (MaaT is ahead of two-phase locking here: it is who comes next.)
     let [lead, ahead_of_f1, ahead_of_maat, no_faster, fewer] = verdicts[..] else { panic!("{verdicts:?}") };
-    assert_eq!([lead, no_faster, fewer], [Verdict::Agrees; 3]);
-    assert_eq!([ahead_of_f1, ahead_of_maat], [Verdict::Differs; 2]);
+    assert_eq!([no_faster, fewer], [Verdict::Agrees; 2]);
+    assert_eq!([lead, ahead_of_f1, ahead_of_maat], [Verdict::Differs; 3]);
 }
 
 /// With leases of whole tables copies of items are as good as all items at each server; without them, as good at one warehouse a server, where

@@ -34,6 +34,7 @@ fn each_option_of_figure_12_does_something() {
         ("messages that take 0.2 µs", [(254, 175), (177, 233)]),
         ("messages that take 10 µs", [(89, 63), (76, 194)]),
         ("messages on their way for 100 µs", [(128, 91), (72, 179)]),
+        ("messages on their way with a long tail", [(229, 155), (129, 228)]),
         ("accesses that take 5 µs", [(211, 126), (142, 200)]),
         ("run again at once after conflicts", [(246, 3030), (157, 13155)]),
         ("an abort buffer of ten: workers run others while one pauses", [(322, 355), (269, 1109)]),

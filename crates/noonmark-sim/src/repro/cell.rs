@@ -280,7 +280,6 @@ fn on_servers(
     let farthest_ns = between_ns.iter().flatten().copied().max().unwrap_or(0);
     let pairs = between_ns.iter().flatten().filter(|ns| **ns > 0);
     let mean_ns = pairs.clone().sum::<u64>() / (pairs.count() as u64).max(1);
-    let round_trips_ns = u64::from(spanning.backoff_round_trips) * 2 * (latency_ns + mean_ns);
     let cluster = ClusterSpec {
         leases: spanning.leases,
         cache: reuse.filter(|_| spanning.cache_permille > 0).map(cache),
@@ -292,10 +291,11 @@ fn on_servers(
         table_leases: spanning.leases_tables.then(TableLeases::default),
         policy: ClusterPolicy {
             attempts_max: None,
-            backoff_max: match round_trips_ns {
-                0 => Duration::from_micros(spanning.backoff_max_us.into()),
-                most_ns => Duration::from_nanos(most_ns),
-            },
+            backoff_max: pause_max(
+                spanning.backoff_round_trips,
+                spanning.backoff_max_us,
+                latency_ns + mean_ns,
+            ),
             backoff_round_trips: None,
             // The papers know of none.
             escape_after: None,
@@ -331,16 +331,13 @@ fn on_servers(
     let seed = seed.wrapping_add(spanning.repetition.into());
     let plan = plan_of(cell, size, seed, 0);
     let plan = experiment::Plan {
-        warm_up_ps: plan.warm_up_ps * spanning.site.slower(),
-        measured_ps: plan.measured_ps * spanning.site.slower(),
+        warm_up_ps: plan.warm_up_ps * spanning.site.slower() / shorter(spanning.servers),
+        measured_ps: plan.measured_ps * spanning.site.slower() / shorter(spanning.servers),
         ..plan
     };
     let mut found = network::ycsb::run(cluster, spec, &plan)?;
-    let rules = &mut found.measured.conflicts.rules;
-    if spanning.then_is_later
-        && let Some(then) = rules.remove("sundial: renew, replaced then")
-    {
-        *rules.entry("sundial: renew, replaced later".to_owned()).or_default() += then;
+    if spanning.then_is_later {
+        count_then_as_later(&mut found.measured.conflicts.rules);
     }
     let mut parameters = BTreeMap::from([
         ("rows".to_owned(), spec.rows.to_string()),
@@ -361,6 +358,26 @@ fn on_servers(
     let report = report(cell, "ycsb", seed, parameters, found.measured);
     let threads = cell.cores * usize::from(spanning.servers);
     Ok(RunReport { threads, lines: None, traffic: Some(traffic), phases: Some(phases), ..report })
+}
+
+/// Who has failed pauses no longer than this: so many round trips of messages that are on their way for so long, if any, or so many microseconds.
+pub(super) fn pause_max(round_trips: u8, most_us: u32, latency_ns: u64) -> Duration {
+    match round_trips {
+        0 => Duration::from_micros(most_us.into()),
+        trips => Duration::from_nanos(u64::from(trips) * 2 * latency_ns),
+    }
+}
+
+/// How many times shorter a run is on more servers than 64, which get through as many transactions in less time.
+pub(super) fn shorter(servers: u16) -> Picoseconds {
+    Picoseconds::from(servers / 64).max(1)
+}
+
+/// Counts what was replaced at the commit time itself as if it had been later.
+pub(super) fn count_then_as_later(rules: &mut BTreeMap<String, u64>) {
+    if let Some(then) = rules.remove("sundial: renew, replaced then") {
+        *rules.entry("sundial: renew, replaced later".to_owned()).or_default() += then;
+    }
 }
 
 /// At workers that share nothing, which are before as many clients as the cell has cores.
@@ -573,7 +590,7 @@ pub(super) fn report(
     // The least that so many of them took at most.
     let quantile_us = |quantile: f64| {
         let rank = (quantile * measured.latencies_ns.len() as f64).ceil() as usize;
-        measured.latencies_ns.get(rank.saturating_sub(1)).map_or(0.0, |&ns| f64::from(ns) / 1e3)
+        measured.latencies_ns.get(rank.saturating_sub(1)).map_or(0.0, |&ns| ns as f64 / 1e3)
     };
     let lines = measured.lines;
     RunReport {

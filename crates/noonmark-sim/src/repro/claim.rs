@@ -96,6 +96,15 @@ pub enum Test {
         /// So many times.
         paper: f64,
     },
+    /// One is so many times as fast as the fastest of others, at the same point.
+    TimesNext {
+        /// The one.
+        of: At,
+        /// The others.
+        others: &'static [Rules],
+        /// So many times.
+        paper: f64,
+    },
     /// A commit of one sends so many times as many bytes between servers as one of another.
     TimesBytes {
         /// The one.
@@ -538,6 +547,16 @@ impl Test {
                 let ours = results.at(of)?.committed_per_s / results.at(to)?.committed_per_s;
                 Some((format!("{ours:.2} times"), about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
             }
+            Test::TimesNext { of: At(one, granularity, point), others, paper } => {
+                let fast = |rules: &Rules| {
+                    Some((*rules, results.at(At(*rules, granularity, point))?.committed_per_s))
+                };
+                let others: Option<Vec<_>> = others.iter().map(fast).collect();
+                let next = others?.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+                let ours = results.at(At(one, granularity, point))?.committed_per_s / next.1;
+                let words = format!("{ours:.2} times the next, which is {}", next.0.name());
+                Some((words, about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
+            }
             Test::TimesBytes { of, to, paper } => {
                 let ours = per_commit(results.at(of)?)?.1 / per_commit(results.at(to)?)?.1;
                 Some((format!("{ours:.2} times"), about(ours, paper) && (ours > 1.0) == (paper > 1.0)))
@@ -906,6 +925,7 @@ impl Test {
             | Test::GainsNothing { from: point, .. }
             | Test::Grows { from: point, .. }
             | Test::Clock { at: At(.., point), .. }
+            | Test::TimesNext { of: At(.., point), .. }
             | Test::CostsMore { point, .. }
             | Test::FewFail { point, .. }
             | Test::Sparing { cores: point, .. } => vec![point],

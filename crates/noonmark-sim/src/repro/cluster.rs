@@ -38,6 +38,9 @@ pub(super) const MAAT: Rules = Rules::Freezing;
 const FIXED: Rules = Rules::Engine(Protocol::Fixed);
 const TICTOC: Rules = Rules::Engine(Protocol::TicToc);
 
+/// What the paper has beside Sundial.
+pub(super) const PAPERS: &[Rules] = &[WAIT_DIE, F1, MAAT];
+
 /// All of them.
 pub const ALL: &[Experiment] = &[
     Experiment {
@@ -59,6 +62,20 @@ pub const ALL: &[Experiment] = &[
         protocols: &[SUNDIAL, WAIT_DIE, F1, MAAT, DYNAMIC, TICTOC],
         claims: FIGURE_7_MESSAGES,
         alternatives: &[],
+        ..FIGURE
+    },
+    Experiment {
+        name: "sundial-low-contention",
+        title: "the same with all rows as likely as any other, by workers",
+        figure: "Sundial §6.3, not shown there",
+        variant: Variant {
+            workload: Workload::Spanning(Spanning { reads_skew: 0, writes_skew: 0, ..SPANNING }),
+            ..VARIANT
+        },
+        points: Points { all: &[1, THREADS, MOST], few: &[MOST] },
+        protocols: &[SUNDIAL, WAIT_DIE, F1, MAAT],
+        claims: LOW_CONTENTION,
+        ablated: &[(SUNDIAL, Coarse), (F1, Coarse)],
         ..FIGURE
     },
     Experiment {
@@ -420,8 +437,8 @@ const LEAD: &str =
 const FIGURE_7: &[Claim] = &[
     Claim {
         section: "§6.3",
-        words: "Sundial is 57 % faster than the next, two-phase locking",
-        test: Test::Times { of: At(SUNDIAL, Coarse, MOST), to: At(WAIT_DIE, Coarse, MOST), paper: 1.57 },
+        words: "Sundial is 57 % faster than the next (two-phase locking)",
+        test: Test::TimesNext { of: At(SUNDIAL, Coarse, MOST), others: PAPERS, paper: 1.57 },
         reason: LEAD,
     },
     Claim {
@@ -450,7 +467,7 @@ const FIGURE_7: &[Claim] = &[
     },
     Claim {
         section: "§1",
-        words: "a commit of Sundial takes up to 41 % less time than one of the next, two-phase locking",
+        words: "a commit of Sundial takes up to 41 % less time than one of two-phase locking (there the next)",
         test: Test::TimesCost {
             of: At(SUNDIAL, Coarse, THREADS),
             to: At(WAIT_DIE, Coarse, THREADS),
@@ -516,17 +533,38 @@ const FIGURE_7: &[Claim] = &[
     },
 ];
 
+const LOW_CONTENTION: &[Claim] = &[
+    Claim {
+        section: "§6.3",
+        words: "Sundial and two-phase locking are equally fast",
+        test: Test::Times { of: At(SUNDIAL, Coarse, MOST), to: At(WAIT_DIE, Coarse, MOST), paper: 1.0 },
+        reason: "",
+    },
+    Claim {
+        section: "§6.3",
+        words: "30 % faster than F1",
+        test: Test::Times { of: At(SUNDIAL, Coarse, MOST), to: At(F1, Coarse, MOST), paper: 1.3 },
+        reason: TOLD,
+    },
+    Claim {
+        section: "§6.3",
+        words: "and than MaaT",
+        test: Test::Times { of: At(SUNDIAL, Coarse, MOST), to: At(MAAT, Coarse, MOST), paper: 1.3 },
+        reason: TOLD,
+    },
+];
+
 const FIGURE_7_MESSAGES: &[Claim] = &[
     Claim {
         section: "§6.3",
-        words: "the 57 % that Sundial is faster than two-phase locking, if a message takes 0.2 µs",
-        test: Test::Times { of: At(SUNDIAL, Coarse, 200), to: At(WAIT_DIE, Coarse, 200), paper: 1.57 },
+        words: "the 57 % that Sundial is faster than the next, if a message takes 0.2 µs",
+        test: Test::TimesNext { of: At(SUNDIAL, Coarse, 200), others: PAPERS, paper: 1.57 },
         reason: LEAD,
     },
     Claim {
         section: "§6.3",
         words: "if it takes 10 µs",
-        test: Test::Times { of: At(SUNDIAL, Coarse, 10_000), to: At(WAIT_DIE, Coarse, 10_000), paper: 1.57 },
+        test: Test::TimesNext { of: At(SUNDIAL, Coarse, 10_000), others: PAPERS, paper: 1.57 },
         reason: BUSY_THREADS,
     },
     Claim {
@@ -737,7 +775,7 @@ const FIGURE_15: &[Claim] = &[
         section: "Figure 15a",
         words: "without its cache Sundial commits 158 a second",
         test: Test::PerSecond { at: At(SUNDIAL, Coarse, SMALL), paper: 158.0, or_more: false },
-        reason: "the text says neither how many workers a server has here nor how long they pause",
+        reason: "the text does not say how many workers a server has here",
     },
     Claim {
         section: "Figure 15a",
@@ -866,7 +904,8 @@ const FIGURE_11: &[Claim] = &[
         section: "§6.4.4",
         words: "copies that are always asked about are never slower than none",
         test: Test::AtMost { of: SUNDIAL, to: NEVER, granularity: Coarse, paper: 1.02 },
-        reason: "",
+        reason: "the same messages are sent either way, and rows are no load for this network: what is left is who meets whom, a few percent either way \
+                 from seed to seed where a tenth are writes",
     },
     Claim {
         section: "§6.4.4",

@@ -29,6 +29,7 @@ pub mod slow_clocks;
 pub mod splitting;
 pub mod sundial;
 mod warehouses;
+mod words;
 
 pub use axis::{Axis, Points};
 pub use cell::{Cell, Size, run};
@@ -488,12 +489,18 @@ pub struct Warehouses {
     pub adds_totals: bool,
     /// Whoever has failed pauses for a random time below this.
     pub backoff_max_us: u32,
+    /// Or below so many round trips, if any.
+    pub backoff_round_trips: u8,
+    /// Whether each attempt has an age of its own.
+    pub new_ages: bool,
     /// For how long a server holds an answer back at most, while others have what is wanted.
     pub wait_max_us: u32,
     /// How long a message is on its way, about.
     pub latency_us: u32,
     /// How long a server's input thread takes for each message, and its output thread.
     pub handling_ns: u32,
+    /// How many of either a server has.
+    pub io_threads: u8,
     /// How long an access takes.
     pub access_ns: u32,
     /// What tables do besides under `sundial`.
@@ -502,6 +509,10 @@ pub struct Warehouses {
     pub cache_permille: u16,
     /// Whether what is prepared is read in any case, under `sundial`.
     pub reads_prepared: bool,
+    /// Where reuse is voted on: how many percent of the votes must be for it.
+    pub vote_percent: u8,
+    /// Whether what was replaced at the commit time itself is counted as if it had been later: case (a) of Sundial's Figure 12, not (b).
+    pub then_is_later: bool,
 }
 
 impl Workload {
@@ -580,23 +591,9 @@ impl Spanning {
                     "asked for one by one",
                 ),
             ),
-            (
-                "whoever has failed",
-                match (backoff_round_trips, backoff_max_us) {
-                    (0, 0) => "is run again at once".into(),
-                    (0, most) => format!("pauses for a random time below {most} µs"),
-                    (1, _) => "pauses for a random time below a round trip".into(),
-                    (trips, _) => format!("pauses for a random time below {trips} round trips"),
-                },
-            ),
-            ("who is run again", either(new_ages, "has a new age", "keeps its age")),
-            (
-                "the worker of one that pauses",
-                match abort_buffer {
-                    0 => "pauses with it".into(),
-                    most => format!("runs others, until {most} have failed and wait (an abort buffer)"),
-                },
-            ),
+            words::pause(backoff_round_trips, backoff_max_us),
+            words::ages(new_ages),
+            words::abort_buffer(abort_buffer),
             (
                 "a waiter waits",
                 format!("for {} ms at most, or for 25 round trips", f64::from(wait_max_us) / 1e3),
@@ -638,30 +635,13 @@ impl Spanning {
             (Axis::WRITES_SKEW, skew(writes_skew)),
             (Axis::CACHE, share(cache_permille)),
             (Axis::CLOCKS, format!("{clocks_apart_us} µs")),
-            (
-                "rows whose writer has prepared",
-                either(
-                    reads_prepared,
-                    "are read in any case",
-                    "are read by those who can commit within their lease; others wait",
-                ),
-            ),
+            words::prepared(reads_prepared),
             (
                 "whole tables",
                 either(leases_tables, "have leases where they are seldom written", "have no leases"),
             ),
-            (
-                "copies are reused by vote",
-                format!("if {vote_percent} % of the votes of their table are for it"),
-            ),
-            (
-                "what was replaced at the commit time itself",
-                either(
-                    then_is_later,
-                    "is in case (a), as in the paper's §5.1",
-                    "is in case (b), as in the paper's figure",
-                ),
-            ),
+            words::votes(vote_percent),
+            words::replaced_then(then_is_later),
         ];
         words.extend(leased.in_words().into_iter().take(2));
         let begin = either(

@@ -2,8 +2,8 @@
 //!
 //! What it does not do: say what a paper says; see [`cluster_tpcc`](super::cluster_tpcc).
 
-use super::cell::{Cell, Size, phases, plan_of, report, unfit};
-use super::{Leased, Reuse, Rules, Site, Warehouses};
+use super::cell::{Cell, Size, count_then_as_later, pause_max, phases, plan_of, report, shorter, unfit};
+use super::{Leased, Reuse, Rules, Site, Warehouses, words};
 use crate::Picoseconds;
 use crate::experiment::{self, ExperimentError};
 use crate::network::Conditions;
@@ -19,7 +19,6 @@ use noonmark_workloads::tpcc::population::Scale;
 use noonmark_workloads::tpcc::request::Mix;
 use noonmark_workloads::tpcc::schema::Split;
 use noonmark_workloads::tpcc::{Access, Homes, Items, Options, OrderNumbers, Taking, Updates};
-use std::time::Duration;
 
 /// How TPC-C's items are come by, under `sundial` [Sundial §6.4.1].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +62,7 @@ impl Warehouses {
     }
 
     pub(super) fn in_words(&self) -> Vec<(&'static str, String)> {
-        let Warehouses { servers, a_server, fewer_rows: _, backoff_max_us, latency_us, .. } = *self;
-        let either = |is: bool, so: &str, otherwise: &str| if is { so } else { otherwise }.to_owned();
+        let Warehouses { servers, a_server, latency_us, io_threads, .. } = *self;
         let us = |ns: u32| f64::from(ns) / 1_000.0;
         let mut words = vec![
             ("servers", servers.to_string()),
@@ -72,7 +70,7 @@ impl Warehouses {
             ("transactions", "all five, 45 : 43 : 4 : 4 : 4".to_owned()),
             (
                 "rows whose keys are known together",
-                either(
+                words::either(
                     self.together,
                     "asked for together, with one message to each server",
                     "asked for one by one",
@@ -91,15 +89,9 @@ impl Warehouses {
                 }
                 .to_owned(),
             ),
-            (
-                "whoever has failed",
-                match backoff_max_us {
-                    0 => "is run again at once".into(),
-                    most => format!(
-                        "pauses for a random time below {most} µs, and keeps its age; its worker pauses with it"
-                    ),
-                },
-            ),
+            words::pause(self.backoff_round_trips, self.backoff_max_us),
+            words::ages(self.new_ages),
+            words::abort_buffer(0),
             (
                 "whoever waits for another",
                 format!("is refused after {} µs, and run again like any that has failed", self.wait_max_us),
@@ -111,7 +103,7 @@ impl Warehouses {
             (
                 "a message takes",
                 format!(
-                    "{} µs of the sender's one output thread, as much of the receiver's one input thread",
+                    "{} µs of the sender's output thread, as much of the receiver's input thread; of either a server has {io_threads}",
                     us(self.handling_ns)
                 ),
             ),
@@ -126,14 +118,10 @@ impl Warehouses {
                 "room for copies",
                 format!("{} % of all items at a server", f64::from(self.cache_permille) / 10.0),
             ),
-            (
-                "rows whose writer has prepared",
-                either(
-                    self.reads_prepared,
-                    "are read in any case",
-                    "are read by those who can commit within their lease; others wait",
-                ),
-            ),
+            words::prepared(self.reads_prepared),
+            ("whole tables", "have leases where a protocol's name says so".to_owned()),
+            words::votes(self.vote_percent),
+            words::replaced_then(self.then_is_later),
         ];
         let leased = Leased { distinct: false, overwrites: false, leases: self.leases, skew: 0 };
         words.extend(leased.in_words().into_iter().take(2));
@@ -174,7 +162,7 @@ pub(super) fn run(
         reuse: match reuse {
             Reuse::Always => ReusePolicy::Always,
             Reuse::Never => ReusePolicy::Never,
-            Reuse::Voted => ReusePolicy::default(),
+            Reuse::Voted => ReusePolicy::Voted(f64::from(warehouses.vote_percent) / 100.0),
         },
         ..CacheOptions::default()
     };
@@ -186,15 +174,17 @@ pub(super) fn run(
         table_leases: (cell.protocol == Rules::Items(CacheAndTableLeases)).then(TableLeases::default),
         policy: Policy {
             attempts_max: None,
-            backoff_max: Duration::from_micros(warehouses.backoff_max_us.into()),
+            backoff_max: pause_max(warehouses.backoff_round_trips, warehouses.backoff_max_us, latency_ns),
             backoff_round_trips: None,
             escape_after: None,
         },
+        new_ages: warehouses.new_ages,
         wait_max_ns: u64::from(warehouses.wait_max_us) * 1_000,
         conditions: Conditions {
             latency: Site::Room.latency(latency_ns),
             handling_ns: warehouses.handling_ns.into(),
             sending_ns: warehouses.handling_ns.into(),
+            io_threads: warehouses.io_threads.into(),
             access_ns: warehouses.access_ns.into(),
             ..Conditions::quiet()
         },
@@ -219,11 +209,14 @@ pub(super) fn run(
     };
     let plan = plan_of(cell, size, seed, 256);
     let plan = experiment::Plan {
-        warm_up_ps: plan.warm_up_ps * Warehouses::slower(),
-        measured_ps: plan.measured_ps * Warehouses::slower(),
+        warm_up_ps: plan.warm_up_ps * Warehouses::slower() / shorter(warehouses.servers),
+        measured_ps: plan.measured_ps * Warehouses::slower() / shorter(warehouses.servers),
         ..plan
     };
-    let found = tpcc::run(cluster, options, items, &plan)?;
+    let mut found = tpcc::run(cluster, options, items, &plan)?;
+    if warehouses.then_is_later {
+        count_then_as_later(&mut found.measured.conflicts.rules);
+    }
     let traffic = Traffic { messages: found.messages, bytes: found.bytes };
     let mut parameters = std::collections::BTreeMap::from([
         ("customers per district".to_owned(), scale.customers.to_string()),
