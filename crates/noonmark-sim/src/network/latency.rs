@@ -124,7 +124,9 @@ impl Latency {
     /// One of them.
     pub(super) fn draw_ns(&self, random: &mut Random) -> u64 {
         match self {
-            Latency::Uniform { min_ns, max_ns } => min_ns + random.below(max_ns.saturating_sub(*min_ns) + 1),
+            Latency::Uniform { min_ns, max_ns } => {
+                min_ns + random.below(max_ns.saturating_sub(*min_ns).saturating_add(1))
+            }
             Latency::Quantiles(quantiles) => quantiles.at(random.below(WHOLE)),
         }
     }

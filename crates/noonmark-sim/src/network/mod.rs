@@ -462,7 +462,8 @@ impl Network {
         let arrives = |_| {
             let mut way_ns = latency.draw_ns(random);
             if !heals && random.happens(conditions.held_up) {
-                way_ns += random.below(latency.max_ns().saturating_mul(100).saturating_add(1));
+                let more_ns = random.below(latency.max_ns().saturating_mul(100).saturating_add(1));
+                way_ns = way_ns.saturating_add(more_ns);
             }
             sending.saturating_add(way_ns)
         };

@@ -360,6 +360,11 @@ impl Control for TwoPlSf {
             // Relaxed: the slot's own.
             let before = me.shared().announced[me.slot.index()].irrevocable.fetch_add(1, Ordering::Relaxed);
             // It has no number: it is in its first attempt, or has given up the one that it had. Before its first lock, as if it had drawn.
+            debug_assert_eq!(
+                announced.load(Ordering::Relaxed),
+                NONE,
+                "somebody may sleep until that one is over"
+            );
             announced.store((before % FIRST) << 1, Ordering::SeqCst);
         }
     }
