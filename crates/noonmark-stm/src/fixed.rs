@@ -145,7 +145,11 @@ impl<T: Plain, C: Control, H: Host> TFixed<T, C, H> {
         let desk = self.office.desk(seat.slot);
         let mut failures = 0;
         loop {
-            let is_irrevocable = C::FALLS_BACK && failures >= self.attempts_max;
+            let is_irrevocable = C::falls_back(desk, failures, self.attempts_max);
+            if is_irrevocable {
+                // What it has as a speculative one.
+                C::give_up(desk, |on| self.room.wake(on));
+            }
             let is_suspicious = is_suspicious(failures);
             if is_irrevocable || is_suspicious {
                 self.office.refuse_inside_another(Some(desk.slot), &self.epochs);

@@ -26,4 +26,6 @@ pub enum Bug {
     DrawInSilence,
     /// Whoever changes what others wait for does not wake them.
     SkipWakes,
+    /// Who becomes irrevocable does not give up what he has as a speculative one.
+    FallBackInSilence,
 }

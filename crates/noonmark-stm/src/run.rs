@@ -43,6 +43,7 @@
 use crate::control::{Conflict, Control, Ending};
 use crate::desk::{Cause, Desk};
 use crate::memory::{Memory, Seat};
+use crate::planted::Bug;
 use crate::transaction::{Interrupted, Irrevocable, Snapshot, Tx, wait_to_begin};
 use crate::world::{StarvationFree, World};
 use noonmark_core::{Host, Peg, WaitFor, Work};
@@ -545,7 +546,7 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
         let failures = record.failures;
         let has_tried = W::Control::falls_back(seat.desk(), failures, memory.attempts_max);
         let falls_back = has_tried && !record.must_speculate;
-        if falls_back {
+        if falls_back && !seat.desk().has_planted(Bug::FallBackInSilence) {
             // What it has as a speculative one.
             W::Control::give_up(seat.desk(), |on| memory.room.wake(on));
         }

@@ -41,18 +41,14 @@ unsafe impl<C: Opaque, P: Place> World for Fresh<C, P> {
     }
 }
 
-fn settings(bug: Option<Bug>) -> Settings {
-    let settings = Settings::default().slots(5).attempts_max(3);
-    match bug {
-        Some(bug) => settings.plant(bug),
-        None => settings,
-    }
+fn settings() -> Settings {
+    Settings::default().slots(5).attempts_max(3)
 }
 
 /// Runs it on so many schedules; whether it held on all of them.
 fn holds_on<W: World<Host = Threads>>(
     schedules: usize,
-    bug: Option<Bug>,
+    settings: Settings,
     test: impl Fn() + Send + Sync + 'static,
 ) -> bool {
     let test = Arc::new(test);
@@ -61,7 +57,7 @@ fn holds_on<W: World<Host = Threads>>(
         catch_unwind(AssertUnwindSafe(|| {
             Runner::new(scheduler, Config::new()).run(move || {
                 let memory: *mut Memory<W> =
-                    Box::into_raw(Box::new(Memory::<W>::new(settings(bug), Threads::default())));
+                    Box::into_raw(Box::new(Memory::<W>::new(settings, Threads::default())));
                 MEMORY.set(memory.cast_const().cast());
                 test();
                 // SAFETY: all threads have been joined, and the variables were theirs and the test's. (After a failure it
@@ -284,6 +280,36 @@ where
     assert_eq!((pair.0[0].load(), pair.0[1].load()), (5, 5));
 }
 
+/// Two that are irrevocable as soon as they have lost to an irrevocable one: somebody may sleep until one of them is over, who by then is not what
+/// he was.
+fn falling_back_while_awaited<W: World>()
+where
+    W::Control: noonmark_stm::StarvationFree,
+{
+    let pair = Pair::<W>::new();
+    let (a, b, c) = (pair.clone(), pair.clone(), pair.clone());
+    let once = |pair: Arc<Pair<W>>, [first, second]: [usize; 2]| {
+        move || {
+            W::atomically(|tx| {
+                pair.0[first].update(tx, |value| value + 1)?;
+                pair.0[second].update(tx, |value| value + 1)
+            });
+        }
+    };
+    together(vec![
+        Box::new(move || {
+            W::irrevocably(|tx| {
+                let [x, y, _] = &a.0;
+                x.update(tx, |value| value + 1)?;
+                y.update(tx, |value| value + 1)
+            });
+        }),
+        Box::new(once(b, [0, 1])),
+        Box::new(once(c, [1, 0])),
+    ]);
+    assert_eq!((pair.0[0].load(), pair.0[1].load()), (3, 3));
+}
+
 const SCHEDULES: usize = 15_000;
 
 macro_rules! on_schedules {
@@ -293,10 +319,10 @@ macro_rules! on_schedules {
             $(
                 #[test]
                 fn $test() {
-                    assert!(holds_on::<Fresh<$control, Own>>(SCHEDULES, None, super::$test::<Fresh<$control, Own>>));
+                    assert!(holds_on::<Fresh<$control, Own>>(SCHEDULES, settings(), super::$test::<Fresh<$control, Own>>));
                     // Few locks in all, so that variables share them.
                     type Shared = Fresh<$control, InTable>;
-                    assert!(holds_on::<Shared>(SCHEDULES / 3, None, super::$test::<Shared>));
+                    assert!(holds_on::<Shared>(SCHEDULES / 3, settings(), super::$test::<Shared>));
                 }
             )*
         }
@@ -314,11 +340,24 @@ on_schedules! {
     dcotl_sf: DcotlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
 }
 
+#[test]
+fn who_falls_back_wakes_those_that_waited_for_what_it_was() {
+    fn holds<C: Opaque + noonmark_stm::StarvationFree>(bug: Option<Bug>) -> bool {
+        let settings = settings().attempts_max(1);
+        let settings = bug.map_or(settings, |bug| settings.plant(bug));
+        holds_on::<Fresh<C, Own>>(4 * SCHEDULES, settings, falling_back_while_awaited::<Fresh<C, Own>>)
+    }
+    assert!(holds::<TwoPlSf>(None));
+    assert!(holds::<DctlSf>(None));
+    assert!(holds::<DcotlSf>(None));
+    assert!(!holds::<TwoPlSf>(Some(Bug::FallBackInSilence)));
+}
+
 /// A test that cannot fail proves nothing.
 #[test]
 fn planted_bugs_are_found() {
     type Here = Fresh<DcotlSf, Own>;
-    let found = |bug, test: fn()| !holds_on::<Here>(20 * SCHEDULES, Some(bug), test);
+    let found = |bug, test: fn()| !holds_on::<Here>(20 * SCHEDULES, settings().plant(bug), test);
     assert!(found(Bug::SkipPostValidation, updates_and_views::<Here>));
     assert!(found(Bug::SkipValidation, write_skew::<Here>));
     assert!(found(Bug::CommitKeepsTime, updates_and_views::<Here>));
@@ -326,7 +365,7 @@ fn planted_bugs_are_found() {
     assert!(found(Bug::AlwaysConsistent, updates_and_views::<Here>));
     assert!(found(Bug::SkipWakes, waiting::<Here>));
     type Locking = Fresh<TwoPlSf, Own>;
-    let found = |bug, test: fn()| !holds_on::<Locking>(20 * SCHEDULES, Some(bug), test);
+    let found = |bug, test: fn()| !holds_on::<Locking>(20 * SCHEDULES, settings().plant(bug), test);
     assert!(found(Bug::SkipPostValidation, updates_and_views::<Locking>));
     assert!(found(Bug::SkipReaders, updates_and_views::<Locking>));
     assert!(found(Bug::SkipRecord, updates_and_views::<Locking>));
