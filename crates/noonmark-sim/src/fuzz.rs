@@ -293,7 +293,7 @@ impl Case {
         }
         if let Some(limit) = report.limit {
             return Ok(Verdict::Broken(format!(
-                "the run came to its limit ({limit:?}): nobody gets anywhere"
+                "the run came to its limit ({limit:?}) after {committed} commits"
             )));
         }
         let conditions = workload.check(&mut loader, &mut workers)?;

@@ -348,7 +348,7 @@ impl ClusterCase {
         if let Some(limit) = report.limit {
             let refused = store.conflicts().rules;
             return Ok(Verdict::Broken(format!(
-                "the run came to its limit ({limit:?}): nobody gets anywhere; refused by {refused:?}"
+                "the run came to its limit ({limit:?}) after {committed} commits; refused by {refused:?}"
             )));
         }
         if let Some(error) = error {
