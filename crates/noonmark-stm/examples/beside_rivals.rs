@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! beside_rivals <ravl | fixed | variables> <updates in percent> <keys> <threads> [milliseconds each turn]
+//! beside_rivals <ravl | fixed | variables> <updates in percent> <keys> of <control> <transactions>
 //! ```
 //!
 //! In `ravl`, a tree, and `fixed`, a hash map with a bucket for each key, half of the keys are there; so many percent of the transactions insert
@@ -11,10 +12,17 @@
 //!
 //! The controls take turns, seven each, and it says what the medians are, in thousand transactions a second of all threads together, and those of the ratios to
 //! the default control, which had its turn just before or after. Where the machine is not quiet, that alone is a comparison.
+//!
+//! With `of` it runs so many transactions under one control, on one thread, and says what became of them. Two runs under valgrind that differ in
+//! their number tell what one takes:
+//!
+//! ```text
+//! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/beside_rivals ravl 10 65536 of TL2-GV5 100000
+//! ```
 
 use noonmark_stm::{
-    Dcotl, DcotlSf, Dctl, DctlSf, Global, Host, InTable, Look, Memory, Session, Settings, Structure,
-    THashMap, TMap, TRavlMap, TVar, Threads, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World,
+    Dcotl, DcotlSf, Dctl, DctlSf, Global, Host, InTable, Look, Memory, Session, Settings, Statistics,
+    Structure, THashMap, TMap, TRavlMap, TVar, Threads, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World,
 };
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +33,8 @@ use std::sync::{Barrier, Mutex, PoisonError};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const USAGE: &str = "usage: beside_rivals <ravl | fixed | variables> <updates in percent> <keys> <threads> \
-    [milliseconds each turn]";
+    [milliseconds each turn]
+       beside_rivals <ravl | fixed | variables> <updates in percent> <keys> of <control> <transactions>";
 const TURNS: usize = 7;
 const READS: usize = 16;
 
@@ -62,8 +71,11 @@ struct Plan {
 
 /// Something on which transactions are run, and how they are counted.
 trait Subject: Sync {
-    /// Runs transactions on this thread until it is told to stop; how many.
-    fn run(&self, thread: usize, plan: Plan, numbers: Numbers, stop: &AtomicBool) -> u64;
+    /// Runs transactions on this thread, sixty-four at a time, until it has done enough; how many.
+    fn run(&self, thread: usize, plan: Plan, numbers: Numbers, is_enough: &dyn Fn(u64) -> bool) -> u64;
+
+    /// What has become of them so far.
+    fn statistics(&self) -> Statistics;
 
     /// Runs them on all threads; thousand transactions a second.
     fn turn(&self, plan: Plan, seed: u64) -> f64 {
@@ -77,7 +89,8 @@ trait Subject: Sync {
                 scope.spawn(move || {
                     begin.wait();
                     let numbers = Numbers(seed << 32 | (thread as u64) << 48);
-                    done.fetch_add(self.run(thread, plan, numbers, stop), Ordering::Relaxed);
+                    let is_enough = |_| stop.load(Ordering::Relaxed);
+                    done.fetch_add(self.run(thread, plan, numbers, &is_enough), Ordering::Relaxed);
                 });
             }
             begin.wait();
@@ -97,12 +110,16 @@ impl<T, W: World> Shared<T, W> {
         Shared(structure, (0..plan.threads).map(|_| Mutex::new(W::session())).collect())
     }
 
-    /// Runs transactions until it is told to stop, sixty-four between two looks; how many.
-    fn until(&self, thread: usize, stop: &AtomicBool, mut once: impl FnMut(&mut Session<W>)) -> u64 {
+    fn until(
+        &self,
+        thread: usize,
+        is_enough: &dyn Fn(u64) -> bool,
+        mut once: impl FnMut(&mut Session<W>),
+    ) -> u64 {
         // What a turn has left half done, if one panicked, is of no interest.
         let mut session = self.1[thread].lock().unwrap_or_else(PoisonError::into_inner);
         let mut done = 0;
-        while !stop.load(Ordering::Relaxed) {
+        while !is_enough(done) {
             for _ in 0..64 {
                 once(&mut session);
             }
@@ -117,9 +134,9 @@ where
     S: Structure<Key = u64, Value = u64> + Look<u64>,
     TMap<S>: Sync,
 {
-    fn run(&self, thread: usize, plan: Plan, mut numbers: Numbers, stop: &AtomicBool) -> u64 {
+    fn run(&self, thread: usize, plan: Plan, mut numbers: Numbers, is_enough: &dyn Fn(u64) -> bool) -> u64 {
         let mut inserts = false;
-        self.until(thread, stop, |session| {
+        self.until(thread, is_enough, |session| {
             let key = numbers.below(plan.keys);
             if numbers.below(100) >= plan.updates_percent {
                 session.view(|tx| self.0.get(tx, &key));
@@ -132,11 +149,15 @@ where
             }
         })
     }
+
+    fn statistics(&self) -> Statistics {
+        S::World::memory().statistics()
+    }
 }
 
 impl<W: World> Subject for Shared<Vec<TVar<u64, W>>, W> {
-    fn run(&self, thread: usize, plan: Plan, mut numbers: Numbers, stop: &AtomicBool) -> u64 {
-        self.until(thread, stop, |session| {
+    fn run(&self, thread: usize, plan: Plan, mut numbers: Numbers, is_enough: &dyn Fn(u64) -> bool) -> u64 {
+        self.until(thread, is_enough, |session| {
             let first = numbers.below(plan.keys) as usize;
             let variable = |nth: usize| &self.0[(first + nth) % self.0.len()];
             if numbers.below(100) >= plan.updates_percent {
@@ -152,6 +173,10 @@ impl<W: World> Subject for Shared<Vec<TVar<u64, W>>, W> {
                 });
             }
         })
+    }
+
+    fn statistics(&self) -> Statistics {
+        W::memory().statistics()
     }
 }
 
@@ -196,30 +221,62 @@ fn number<T: std::str::FromStr + PartialOrd>(argument: &str, least: T, most: T) 
     argument.parse().ok().filter(|number| (least..=most).contains(number))
 }
 
+/// By the names of their controls, the default one first.
+type Make = fn(&str, Plan) -> Option<Box<dyn Subject>>;
+const SUBJECTS: [(&str, Make); 9] = [
+    ("DCOTL-SF", subject::<Global<DcotlSf>>),
+    ("in a table", subject::<Tabled>),
+    ("DCTL-SF", subject::<Global<DctlSf>>),
+    ("DCOTL", subject::<Global<Dcotl>>),
+    ("DCTL", subject::<Global<Dctl>>),
+    ("TL2-GV4", subject::<Global<Tl2Gv4>>),
+    ("TL2-GV5", subject::<Global<Tl2Gv5>>),
+    ("TinySTM", subject::<Global<TinyStm>>),
+    ("2PLSF", subject::<Global<TwoPlSf>>),
+];
+
 /// What is to be said of these arguments, if they can be understood.
 fn run(arguments: &[String]) -> Option<String> {
-    let [structure, updates, keys, threads, turn @ ..] = arguments else { return None };
+    let [structure, updates, keys, how @ ..] = arguments else { return None };
     let plan = Plan {
         updates_percent: number(updates, 0, 100)?,
         keys: number(keys, READS as u64, 1 << 28)?,
-        threads: number(threads, 1, 64)?,
-        turn_ms: match turn {
-            [] => 200,
-            [turn] => number(turn, 1, 60_000)?,
-            _ => return None,
-        },
+        threads: 1,
+        turn_ms: 200,
     };
-    let subjects = [
-        ("DCOTL-SF", subject::<Global<DcotlSf>>(structure, plan)?),
-        ("in a table", subject::<Tabled>(structure, plan)?),
-        ("DCTL-SF", subject::<Global<DctlSf>>(structure, plan)?),
-        ("DCOTL", subject::<Global<Dcotl>>(structure, plan)?),
-        ("DCTL", subject::<Global<Dctl>>(structure, plan)?),
-        ("TL2-GV4", subject::<Global<Tl2Gv4>>(structure, plan)?),
-        ("TL2-GV5", subject::<Global<Tl2Gv5>>(structure, plan)?),
-        ("TinySTM", subject::<Global<TinyStm>>(structure, plan)?),
-        ("2PLSF", subject::<Global<TwoPlSf>>(structure, plan)?),
-    ];
+    match how {
+        [of, control, transactions] if of == "of" => {
+            count(structure, plan, control, number(transactions, 1, u64::MAX)?)
+        }
+        [threads] => compare(structure, Plan { threads: number(threads, 1, 64)?, ..plan }),
+        [threads, turn] => compare(
+            structure,
+            Plan { threads: number(threads, 1, 64)?, turn_ms: number(turn, 1, 60_000)?, ..plan },
+        ),
+        _ => None,
+    }
+}
+
+/// Runs so many transactions under one control.
+fn count(structure: &str, plan: Plan, control: &str, transactions: u64) -> Option<String> {
+    let (_, make) = SUBJECTS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(control))?;
+    let subject = make(structure, plan)?;
+    let before = subject.statistics();
+    let done = subject.run(0, plan, Numbers(1 << 32), &|done| done >= transactions);
+    let after = subject.statistics();
+    let conflicts = after.conflicts - before.conflicts;
+    Some(format!(
+        "{done} transactions, {conflicts} attempts failed, the clock went {} further\n",
+        after.clock - before.clock
+    ))
+}
+
+/// Has all controls take turns.
+fn compare(structure: &str, plan: Plan) -> Option<String> {
+    let subjects: Vec<_> = SUBJECTS
+        .into_iter()
+        .map(|(name, make)| Some((name, make(structure, plan)?)))
+        .collect::<Option<_>>()?;
     let turns: Vec<Vec<f64>> = (1..=TURNS as u64)
         .map(|seed| subjects.iter().map(|(_, subject)| subject.turn(plan, seed)).collect())
         .collect();
@@ -228,14 +285,14 @@ fn run(arguments: &[String]) -> Option<String> {
         let times = median(turns.iter().map(|turn| turn[nth] / turn[0]).collect());
         format!("  {name:<10} {thousands:>9.0}  {times:.2}\n")
     });
-    Some(said.collect())
+    Some(format!("thousand a second, of the default\n{}", said.collect::<String>()))
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match run(&arguments) {
         Some(answer) => {
-            print!("{}: thousand a second, of the default\n{answer}", arguments.join(" "));
+            print!("{}: {answer}", arguments.join(" "));
             ExitCode::SUCCESS
         }
         None => {
