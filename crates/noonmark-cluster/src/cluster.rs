@@ -68,8 +68,12 @@
 //!
 //! The futures are any executor's, and `Send` if the closure owns what it uses (`async move |tx| …`, with a [`Table`] that is a clone), so
 //! that they may go from thread to thread. (Of a closure that borrows, the compiler of today does not see it; such a future
-//! stays on its thread.) A thread that has no executor has [`block_on`](crate::executor::block_on). A transaction whose future is dropped is
-//! rolled back at once.
+//! stays on its thread.) A thread that has no executor has [`block_on`](crate::executor::block_on).
+//!
+//! A transaction whose future is dropped (by a timeout, say) while its closure runs is rolled back at once. Dropped once the closure has answered, it may have
+//! been committed: the request that commits it may have left, and whether it was refused is not known any more. Whoever would run such a
+//! transaction again lets it see whether it has been: by a row that it inserts under a number of the request's own.
+//! [`Builder::wait_max`] and [`Policy::attempts_max`](crate::Policy::attempts_max) bound a transaction without such a doubt.
 //!
 //! # Panics
 //!
@@ -525,7 +529,7 @@ impl Cluster {
         }
     }
 
-    /// One that has nothing to do. If the future that has it is dropped, so is the client, and what it has begun is rolled back.
+    /// One that has nothing to do. If the future that has it is dropped, so is the client, and what it has begun is rolled back, if its commit was not on its way.
     fn take_client(&self) -> Result<Client<WorkerLink>, ClusterAbort> {
         let idle = self.idle().pop();
         let mut client = match idle {

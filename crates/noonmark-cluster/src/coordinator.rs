@@ -289,7 +289,8 @@ impl Coordinator {
         self.floor
     }
 
-    /// From here on, the client is not shown anything from before this time either.
+    /// From here on, the client is not shown anything from before this time either, which is another client's floor, and not made up: see
+    /// [`Client::raise_floor`](crate::Client::raise_floor).
     pub fn raise_floor(&mut self, floor: Timestamp) {
         self.floor = self.floor.max(floor);
     }

@@ -288,7 +288,11 @@ impl<L: Link> Client<L> {
         self.coordinator.floor()
     }
 
-    /// From here on, it is not shown anything from before this time either.
+    /// From here on, it is not shown anything from before this time either: a time that [`Client::floor`] has answered to another client of this
+    /// cluster, so that what that one has seen or done is seen here.
+    ///
+    /// Not one that is made up. What is read at a time may be written after it only, so a read in a far future keeps all writers from that row
+    /// until they have come as far; and no time comes after [`Timestamp::MAX`].
     pub fn raise_floor(&mut self, floor: Timestamp) {
         self.coordinator.raise_floor(floor);
     }

@@ -317,10 +317,12 @@ pub enum Test {
         /// Whether the paper says more than that; then less will not do.
         or_more: bool,
     },
-    /// Each is within a quarter of the fastest of them, at each point from 8 on.
+    /// Each is within a quarter of the fastest of them, at each of these points.
     Alike {
         /// These.
         protocols: &'static [Rules],
+        /// These; all from 8 on, if there are none.
+        points: &'static [usize],
     },
     /// It is no more than a quarter faster at the last point than at this one.
     GainsNothing {
@@ -844,10 +846,12 @@ impl Test {
                 let ours = results.at(at)?.committed_per_s;
                 Some((rate(ours), if or_more { ours >= paper } else { about(ours, paper) }))
             }
-            Test::Alike { protocols } => {
+            Test::Alike { protocols, points } => {
                 let mut words = Vec::new();
                 let mut holds = true;
-                for &point in results.points.iter().filter(|&&point| point >= 8) {
+                let is_meant =
+                    |point: &&usize| if points.is_empty() { **point >= 8 } else { points.contains(point) };
+                for &point in results.points.iter().filter(is_meant) {
                     let rates = protocols.iter().map(|&protocol| {
                         Some(results.at(At(protocol, Granularity::Coarse, point))?.committed_per_s)
                     });

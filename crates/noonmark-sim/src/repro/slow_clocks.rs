@@ -381,7 +381,7 @@ const FIGURE_6: &[Claim] = &[
     Claim {
         section: "§7.1",
         words: "DCTL and DCOTL are nearly level",
-        test: Test::Alike { protocols: &[DCTL, DCOTL] },
+        test: Test::Alike { protocols: &[DCTL, DCOTL], points: &[] },
         reason: "",
     },
     Claim {
@@ -427,7 +427,7 @@ const FIGURE_6_FIXED: &[Claim] = &[
     Claim {
         section: "§7.1",
         words: "DCTL and DCOTL are nearly level",
-        test: Test::Alike { protocols: &[DCTL, DCOTL] },
+        test: Test::Alike { protocols: &[DCTL, DCOTL], points: &[] },
         reason: "",
     },
 ];
@@ -471,7 +471,7 @@ const FIGURE_8: &[Claim] = &[
     Claim {
         section: "§7.2",
         words: "K = 100 is no better than K = 10",
-        test: Test::Alike { protocols: &[DCOTL_SF_K10, DCOTL_SF_K100] },
+        test: Test::Alike { protocols: &[DCOTL_SF_K10, DCOTL_SF_K100], points: &[] },
         reason: "",
     },
 ];
@@ -479,7 +479,7 @@ const FIGURE_8: &[Claim] = &[
 const FIGURE_8_LOOKUPS: &[Claim] = &[Claim {
     section: "§7.2",
     words: "where nothing is written K makes no difference",
-    test: Test::Alike { protocols: KS },
+    test: Test::Alike { protocols: KS, points: &[] },
     reason: "",
 }];
 
@@ -543,7 +543,7 @@ const FIGURE_9C: &[Claim] = &[
     Claim {
         section: "§7.3",
         words: "DCTL and its variants are level",
-        test: Test::Alike { protocols: DEFERRED },
+        test: Test::Alike { protocols: DEFERRED, points: &[] },
         reason: "",
     },
     Claim {
