@@ -73,7 +73,8 @@
 //! A transaction whose future is dropped (by a timeout, say) while its closure runs is rolled back at once. Dropped once the closure has answered, it may have
 //! been committed: the request that commits it may have left, and whether it was refused is not known any more. Whoever would run such a
 //! transaction again lets it see whether it has been: by a row that it inserts under a number of the request's own.
-//! [`Builder::wait_max`] and [`Policy::attempts_max`](crate::Policy::attempts_max) bound a transaction without such a doubt.
+//! [`Builder::wait_max`] and [`Policy::attempts_max`](crate::Policy::attempts_max) bound how long it is kept waiting and how
+//! often it is tried, without such a doubt.
 //!
 //! # Panics
 //!

@@ -322,23 +322,42 @@ pub(super) fn of_workload(variant: &mut Variant, change: fn(&mut Spanning)) {
     }
 }
 
-const ALTERNATIVES: &[Alternative] = &[
-    Alternative {
-        words: "all rows of a transaction asked for together",
-        change: |variant| of_workload(variant, |spanning| spanning.together = true),
+// Choices of several figures.
+const TOGETHER: Alternative = Alternative {
+    words: "all rows of a transaction asked for together",
+    change: |variant| of_workload(variant, |spanning| spanning.together = true),
+};
+const DEAR_MESSAGES: Alternative = Alternative {
+    words: "messages that take 10 µs",
+    change: |variant| of_workload(variant, |spanning| spanning.take_for_messages(10_000)),
+};
+const FAR_MESSAGES: Alternative = Alternative {
+    words: "messages on their way for 100 µs",
+    change: |variant| of_workload(variant, |spanning| spanning.latency_us = 100),
+};
+const BUFFERED: Alternative = Alternative {
+    words: "an abort buffer of ten: workers run others while one pauses",
+    change: |variant| of_workload(variant, |spanning| spanning.abort_buffer = 10),
+};
+const BUFFERED_TOGETHER: Alternative = Alternative {
+    words: "that, and all rows of a transaction asked for together",
+    change: |variant| {
+        of_workload(variant, |spanning| (spanning.abort_buffer, spanning.together) = (10, true));
     },
+};
+const MESSAGE_THREADS: Alternative = Alternative {
+    words: "two threads for messages either way",
+    change: |variant| of_workload(variant, |spanning| spanning.io_threads = 2),
+};
+
+const ALTERNATIVES: &[Alternative] = &[
+    TOGETHER,
     Alternative {
         words: "messages that take 0.2 µs",
         change: |variant| of_workload(variant, |spanning| spanning.take_for_messages(200)),
     },
-    Alternative {
-        words: "messages that take 10 µs",
-        change: |variant| of_workload(variant, |spanning| spanning.take_for_messages(10_000)),
-    },
-    Alternative {
-        words: "messages on their way for 100 µs",
-        change: |variant| of_workload(variant, |spanning| spanning.latency_us = 100),
-    },
+    DEAR_MESSAGES,
+    FAR_MESSAGES,
     Alternative {
         words: "messages on their way with a long tail",
         change: |variant| of_workload(variant, |spanning| spanning.site = Site::Crowded),
@@ -351,16 +370,8 @@ const ALTERNATIVES: &[Alternative] = &[
         words: "run again at once after conflicts",
         change: |variant| of_workload(variant, |spanning| spanning.backoff_max_us = 0),
     },
-    Alternative {
-        words: "an abort buffer of ten: workers run others while one pauses",
-        change: |variant| of_workload(variant, |spanning| spanning.abort_buffer = 10),
-    },
-    Alternative {
-        words: "that, and all rows of a transaction asked for together",
-        change: |variant| {
-            of_workload(variant, |spanning| (spanning.abort_buffer, spanning.together) = (10, true));
-        },
-    },
+    BUFFERED,
+    BUFFERED_TOGETHER,
     Alternative {
         words: "pauses of up to ten round trips",
         change: |variant| of_workload(variant, |spanning| spanning.backoff_round_trips = 10),
@@ -373,10 +384,7 @@ const ALTERNATIVES: &[Alternative] = &[
         words: "nobody kept waiting for longer than 0.2 ms",
         change: |variant| of_workload(variant, |spanning| spanning.wait_max_us = 200),
     },
-    Alternative {
-        words: "two threads for messages either way",
-        change: |variant| of_workload(variant, |spanning| spanning.io_threads = 2),
-    },
+    MESSAGE_THREADS,
     Alternative {
         words: "replaced at the commit time itself counted as (a)",
         change: |variant| of_workload(variant, |spanning| spanning.then_is_later = true),
@@ -397,22 +405,7 @@ const ALTERNATIVES: &[Alternative] = &[
 ];
 
 /// What keeps workers busy, which the paper has.
-const PAIRED_ALTERNATIVES: &[Alternative] = &[
-    Alternative {
-        words: "all rows of a transaction asked for together",
-        change: |variant| of_workload(variant, |spanning| spanning.together = true),
-    },
-    Alternative {
-        words: "an abort buffer of ten: workers run others while one pauses",
-        change: |variant| of_workload(variant, |spanning| spanning.abort_buffer = 10),
-    },
-    Alternative {
-        words: "that, and all rows of a transaction asked for together",
-        change: |variant| {
-            of_workload(variant, |spanning| (spanning.abort_buffer, spanning.together) = (10, true));
-        },
-    },
-];
+const PAIRED_ALTERNATIVES: &[Alternative] = &[TOGETHER, BUFFERED, BUFFERED_TOGETHER];
 
 /// As in the paper.
 const PREPARED_ALTERNATIVE: Alternative = Alternative {
@@ -984,14 +977,8 @@ const CACHE_ALTERNATIVES: &[Alternative] = &[
         words: "three quarters of the accesses remote, as if keys knew no home",
         change: |variant| of_workload(variant, |spanning| spanning.remote_percent = 75),
     },
-    Alternative {
-        words: "all rows of a transaction asked for together",
-        change: |variant| of_workload(variant, |spanning| spanning.together = true),
-    },
-    Alternative {
-        words: "messages that take 10 µs",
-        change: |variant| of_workload(variant, |spanning| spanning.take_for_messages(10_000)),
-    },
+    TOGETHER,
+    DEAR_MESSAGES,
     Alternative {
         words: "copies reused if half of the votes are for it",
         change: |variant| of_workload(variant, |spanning| spanning.vote_percent = 50),
@@ -1049,31 +1036,11 @@ const FAR_AWAY: &[(&str, &str)] = &[
     ("reading what is prepared", "as in Figure 7"),
 ];
 
-const SPREAD_ALTERNATIVES: &[Alternative] = &[
-    Alternative {
-        words: "all rows of a transaction asked for together",
-        change: |variant| of_workload(variant, |spanning| spanning.together = true),
-    },
-    Alternative {
-        words: "messages that take 10 µs",
-        change: |variant| of_workload(variant, |spanning| spanning.take_for_messages(10_000)),
-    },
-    Alternative {
-        words: "messages on their way for 100 µs",
-        change: |variant| of_workload(variant, |spanning| spanning.latency_us = 100),
-    },
-    Alternative {
-        words: "two threads for messages either way",
-        change: |variant| of_workload(variant, |spanning| spanning.io_threads = 2),
-    },
-];
+const SPREAD_ALTERNATIVES: &[Alternative] = &[TOGETHER, DEAR_MESSAGES, FAR_MESSAGES, MESSAGE_THREADS];
 
 const FAR_ALTERNATIVES: &[Alternative] = &[
     PREPARED_ALTERNATIVE,
-    Alternative {
-        words: "all rows of a transaction asked for together",
-        change: |variant| of_workload(variant, |spanning| spanning.together = true),
-    },
+    TOGETHER,
     Alternative {
         words: "pauses of up to a round trip after conflicts",
         change: |variant| of_workload(variant, |spanning| spanning.backoff_round_trips = 1),
