@@ -381,7 +381,7 @@ fn sundial_figure_7_across_servers() {
     assert_eq!(
         [Sundial, Protocol::TwoPhaseWaitDie, Protocol::F1, TicToc, Protocol::Dynamic].map(figure),
         [
-            ("sundial", 114, 24, 924),
+            ("sundial", 123, 27, 1001),
             ("two-phase-wait-die", 93, 40, 667),
             ("f1", 72, 35, 970),
             ("tictoc", 117, 22, 972),
@@ -412,7 +412,7 @@ fn sundial_table_1() {
     let (runs, verdicts) = experiment("sundial-table1", SMALL);
     assert_eq!(
         runs,
-        [("sundial, hybrid", 4, 496, 49), ("sundial, hybrid", 4, 573, 59), ("sundial, hybrid", 4, 637, 107),]
+        [("sundial, hybrid", 4, 512, 52), ("sundial, hybrid", 4, 590, 55), ("sundial, hybrid", 4, 678, 98),]
     );
     assert_eq!(verdicts, [Verdict::NotRun, Verdict::Differs, Verdict::Differs]);
 }
@@ -423,10 +423,10 @@ fn sundial_figure_12_across_servers() {
     let (runs, verdicts) = experiment("sundial-fig12-servers", SMALL);
     assert_eq!(
         runs,
-        [("sundial", 4, 243, 161), ("dynamic, frozen without end", 4, 240, 149), ("dynamic", 4, 268, 121)]
+        [("sundial", 4, 241, 172), ("dynamic, frozen without end", 4, 240, 149), ("dynamic", 4, 268, 121)]
     );
-    assert_eq!(verdicts[..7], [Verdict::Differs; 7]);
-    assert_eq!(verdicts[7..], [Verdict::Agrees]);
+    assert_eq!(verdicts[1..7], [Verdict::Differs; 6]);
+    assert_eq!([verdicts[0], verdicts[7]], [Verdict::Agrees; 2]);
 }
 
 /// Whoever takes place when it begins is the worse off the further clocks are apart; who does not go by clocks does the very same.
@@ -437,11 +437,11 @@ fn sundial_figure_13() {
     assert_eq!(
         runs,
         [
-            ("sundial", 4, 805, 724),
+            ("sundial", 4, 860, 689),
             ("fixed", 4, 653, 898),
-            ("sundial", 4, 805, 724),
+            ("sundial", 4, 860, 689),
             ("fixed", 4, 601, 920),
-            ("sundial", 4, 805, 724),
+            ("sundial", 4, 860, 689),
             ("fixed", 4, 268, 1_041)
         ]
     );
@@ -460,19 +460,21 @@ fn sundial_figure_14() {
             ("f1", 1, 124, 28),
             ("dynamic, frozen without end", 1, 200, 21),
             ("dynamic", 1, 200, 21),
-            ("sundial", 2, 51, 23),
+            ("sundial", 2, 54, 19),
             ("two-phase-wait-die", 2, 45, 33),
             ("f1", 2, 41, 31),
             ("dynamic, frozen without end", 2, 50, 23),
             ("dynamic", 2, 58, 18),
-            ("sundial", 4, 108, 57),
+            ("sundial", 4, 98, 60),
             ("two-phase-wait-die", 4, 75, 74),
             ("f1", 4, 69, 68),
             ("dynamic, frozen without end", 4, 85, 63),
             ("dynamic", 4, 100, 43),
         ]
     );
-    assert_eq!(verdicts, [Verdict::Agrees; 5]);
+    assert_eq!(verdicts[..4], [Verdict::Agrees; 4]);
+    // (With so few rows `dynamic` is ahead of Sundial on four servers.)
+    assert_eq!(verdicts[4..], [Verdict::Differs]);
 }
 
 /// On five continents: what a transaction takes is what messages take.
@@ -482,8 +484,8 @@ fn sundial_figure_15() {
     assert_eq!(
         runs,
         [
-            ("sundial", 8, 145, 10_028),
-            ("sundial, hybrid", 8, 159, 21_168),
+            ("sundial", 8, 147, 5529),
+            ("sundial, hybrid", 8, 166, 16_397),
             ("two-phase-wait-die", 8, 87, 52_220),
             ("f1", 8, 125, 882),
             ("dynamic, frozen without end", 8, 136, 572),
@@ -502,13 +504,13 @@ fn a_commit_costs_the_same_on_any_number_of_servers() {
     assert_eq!(
         runs,
         [
-            ("sundial", 16, 2374, 710),
+            ("sundial", 16, 2394, 697),
             ("two-phase-wait-die", 16, 1859, 1080),
             ("f1", 16, 1642, 934),
             ("dynamic, frozen without end", 16, 2044, 760),
             ("dynamic", 16, 2420, 571),
             ("tictoc", 16, 2380, 685),
-            ("sundial", 64, 9371, 2915),
+            ("sundial", 64, 9571, 2798),
             ("two-phase-wait-die", 64, 7228, 4364),
             ("f1", 64, 6486, 3750),
             ("dynamic, frozen without end", 64, 8288, 3001),
@@ -548,13 +550,13 @@ fn sundial_figures_7_and_11_by_messages() {
     assert_eq!(
         runs,
         [
-            ("sundial", 4, 343, 336),
+            ("sundial", 4, 353, 321),
             ("two-phase-wait-die", 4, 208, 410),
             ("f1", 4, 271, 373),
             ("dynamic, frozen without end", 4, 360, 314),
             ("dynamic", 4, 385, 234),
             ("tictoc", 4, 341, 309),
-            ("sundial", 4, 95, 123),
+            ("sundial", 4, 94, 106),
             ("two-phase-wait-die", 4, 66, 309),
             ("f1", 4, 32, 97),
             ("dynamic, frozen without end", 4, 65, 59),
@@ -567,14 +569,14 @@ fn sundial_figures_7_and_11_by_messages() {
     assert_eq!(
         runs,
         [
-            ("sundial", 4, 815, 41),
-            ("sundial, always reuse", 4, 807, 99),
-            ("sundial, always request", 4, 835, 35),
-            ("sundial, hybrid", 4, 786, 110),
+            ("sundial", 4, 824, 36),
+            ("sundial, always reuse", 4, 787, 107),
+            ("sundial, always request", 4, 827, 36),
+            ("sundial, hybrid", 4, 779, 102),
             ("sundial", 4, 197, 4),
-            ("sundial, always reuse", 4, 220, 17),
+            ("sundial, always reuse", 4, 221, 16),
             ("sundial, always request", 4, 202, 4),
-            ("sundial, hybrid", 4, 221, 13),
+            ("sundial, hybrid", 4, 221, 11),
         ]
     );
     assert_eq!(verdicts, [Verdict::Differs; 2]);
@@ -596,23 +598,23 @@ fn sundial_figures_10_and_11() {
     assert_eq!(
         all("sundial-fig10"),
         [
-            ("sundial", 377, 52),
-            ("sundial, hybrid", 586, 129),
-            ("sundial", 555, 63),
-            ("sundial, hybrid", 561, 91)
+            ("sundial", 376, 53),
+            ("sundial, hybrid", 634, 109),
+            ("sundial", 580, 47),
+            ("sundial, hybrid", 595, 71)
         ]
     );
     assert_eq!(
         all("sundial-fig11"),
         [
-            ("sundial", 243, 161),
-            ("sundial, always reuse", 243, 207),
-            ("sundial, always request", 257, 169),
-            ("sundial, hybrid", 238, 199),
+            ("sundial", 241, 172),
+            ("sundial, always reuse", 237, 201),
+            ("sundial, always request", 259, 167),
+            ("sundial, hybrid", 223, 195),
             ("sundial", 673, 30),
-            ("sundial, always reuse", 713, 86),
-            ("sundial, always request", 706, 31),
-            ("sundial, hybrid", 733, 82),
+            ("sundial, always reuse", 723, 89),
+            ("sundial, always request", 714, 26),
+            ("sundial, hybrid", 714, 81),
             ("sundial", 1022, 0),
             ("sundial, always reuse", 1693, 0),
             ("sundial, always request", 1050, 0),

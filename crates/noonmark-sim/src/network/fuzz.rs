@@ -137,6 +137,7 @@ impl ClusterCase {
             is_strict: false,
             cache: None,
             reads_prepared: false,
+            refuses_younger: false,
             frozen_ticks: FROZEN_TICKS,
             range_room: RANGE_ROOM_DEFAULT,
             begins_by_clock: false,
@@ -241,6 +242,8 @@ impl ClusterCase {
             let pairs = (0..servers).map(|_| to_each()).collect();
             case.cluster.conditions.pairs = pairs;
         }
+        let mut random = Random::new(seed, 13);
+        case.cluster.refuses_younger = random.below(8) == 0;
         case.asks_for_strict = case.cluster.order() == Order::Momentary;
         case
     }

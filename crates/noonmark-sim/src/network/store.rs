@@ -57,6 +57,8 @@ pub struct ClusterSpec {
     pub cache: Option<CacheOptions>,
     /// Whether what is prepared is read in any case, under `sundial`.
     pub reads_prepared: bool,
+    /// Whether the younger of two is refused though the other has prepared.
+    pub refuses_younger: bool,
     /// Where transactions have ranges of commit times, how many ticks of them are frozen when they are prepared.
     pub frozen_ticks: u64,
     /// There, how many ticks of room are left to one that must come before another.
@@ -102,6 +104,7 @@ impl ClusterSpec {
             is_strict: false,
             cache: None,
             reads_prepared: false,
+            refuses_younger: false,
             frozen_ticks: FROZEN_TICKS,
             range_room: RANGE_ROOM_DEFAULT,
             begins_by_clock: false,
@@ -200,7 +203,8 @@ impl ClusterStore {
             let participant = participant.with_wait_max(spec.wait_max_ns).planted(spec.planted);
             let participant = participant.with_table_leases(spec.table_leases);
             let participant = participant.with_late_ticks(spec.clock(number).distance(spec.late_max_ns));
-            Ok(participant.with_prepared_read(spec.reads_prepared).with_frozen_ticks(spec.frozen_ticks))
+            let participant = participant.with_prepared_read(spec.reads_prepared);
+            Ok(participant.with_younger_refused(spec.refuses_younger).with_frozen_ticks(spec.frozen_ticks))
         });
         let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;
         let network = Network::new(cores.clone(), servers, spec.conditions.clone(), seed);

@@ -192,7 +192,12 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
         }
         (_, Workload::Warehouses(warehouses)) => warehouses::run(cell, warehouses, size, seed),
         (Rules::Printed, Workload::Spanning(spanning)) => {
-            let printed = Spanning { reads_prepared: true, leases: Leases::default(), ..*spanning };
+            let printed = Spanning {
+                reads_prepared: true,
+                refuses_younger: true,
+                leases: Leases::default(),
+                ..*spanning
+            };
             let cluster = ClusterSpec::new(spanning.servers, Protocol::Sundial);
             // (So that its report says what was run.)
             let variant = Variant { workload: Workload::Spanning(printed), ..cell.variant.clone() };
@@ -284,6 +289,7 @@ fn on_servers(
         leases: spanning.leases,
         cache: reuse.filter(|_| spanning.cache_permille > 0).map(cache),
         reads_prepared: spanning.reads_prepared,
+        refuses_younger: spanning.refuses_younger,
         clock_skew_ns: u64::from(spanning.clocks_apart_us) * 1_000,
         frozen_ticks: spanning.frozen_ticks,
         range_room: spanning.range_room,

@@ -35,7 +35,7 @@ use crate::{Machine, Placement};
 use noonmark::{Leases, Protocol};
 use noonmark_workloads::store::Granularity::Coarse;
 
-const RANGES: Rules = Rules::Engine(Protocol::Ranges);
+pub(super) const RANGES: Rules = Rules::Engine(Protocol::Ranges);
 const CLOCKED: Rules = Rules::Clocked;
 
 /// All of them.
@@ -309,6 +309,10 @@ const ALTERNATIVES: &[Alternative] = &[
 
 /// What of the paper's experiment is not here.
 const LEFT_OUT: &[(&str, &str)] = &[
+    (
+        "the younger of two writers",
+        "in the paper it aborts whenever the older one has the row. Here it waits if that one has prepared, who waits for nobody: see Figure 12",
+    ),
     (
         "what it takes to see to ranges",
         "an access takes the same time under each protocol here, and finding those whose ranges are to be shrunk takes none (see `sundial-table2-cores`): \

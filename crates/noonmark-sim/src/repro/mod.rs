@@ -381,6 +381,8 @@ pub struct Spanning {
     pub vote_percent: u8,
     /// Whether what is prepared is read in any case, under `sundial`.
     pub reads_prepared: bool,
+    /// Whether the younger of two is refused though the other has prepared, under protocols that leave that to servers.
+    pub refuses_younger: bool,
     /// How far the clocks of the servers are apart, for protocols that go by them.
     pub clocks_apart_us: u32,
     /// Whether what was replaced at the commit time itself is counted as if it had been later: case (a) of Sundial's Figure 12, not (b).
@@ -509,6 +511,8 @@ pub struct Warehouses {
     pub cache_permille: u16,
     /// Whether what is prepared is read in any case, under `sundial`.
     pub reads_prepared: bool,
+    /// Whether the younger of two is refused though the other has prepared, under protocols that leave that to servers.
+    pub refuses_younger: bool,
     /// Where reuse is voted on: how many percent of the votes must be for it.
     pub vote_percent: u8,
     /// Whether what was replaced at the commit time itself is counted as if it had been later: case (a) of Sundial's Figure 12, not (b).
@@ -565,6 +569,7 @@ impl Spanning {
             leases_tables,
             vote_percent,
             reads_prepared,
+            refuses_younger,
             clocks_apart_us,
             then_is_later,
             frozen_ticks,
@@ -636,6 +641,7 @@ impl Spanning {
             (Axis::CACHE, share(cache_permille)),
             (Axis::CLOCKS, format!("{clocks_apart_us} µs")),
             words::prepared(reads_prepared),
+            words::younger(refuses_younger),
             (
                 "whole tables",
                 either(leases_tables, "have leases where they are seldom written", "have no leases"),

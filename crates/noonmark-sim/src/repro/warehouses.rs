@@ -119,6 +119,7 @@ impl Warehouses {
                 format!("{} % of all items at a server", f64::from(self.cache_permille) / 10.0),
             ),
             words::prepared(self.reads_prepared),
+            words::younger(self.refuses_younger),
             ("whole tables", "have leases where a protocol's name says so".to_owned()),
             words::votes(self.vote_percent),
             words::replaced_then(self.then_is_later),
@@ -171,6 +172,7 @@ pub(super) fn run(
         leases: warehouses.leases,
         cache: reuse.map(cache),
         reads_prepared: warehouses.reads_prepared,
+        refuses_younger: warehouses.refuses_younger,
         table_leases: (cell.protocol == Rules::Items(CacheAndTableLeases)).then(TableLeases::default),
         policy: Policy {
             attempts_max: None,

@@ -37,6 +37,15 @@ pub(super) fn prepared(reads_prepared: bool) -> (&'static str, String) {
     ("rows whose writer has prepared", words)
 }
 
+pub(super) fn younger(refuses_younger: bool) -> (&'static str, String) {
+    let words = either(
+        refuses_younger,
+        "is refused whatever the other is about",
+        "waits under sundial and ranges if the other has prepared; is refused otherwise",
+    );
+    ("the younger of two writers", words)
+}
+
 pub(super) fn votes(percent: u8) -> (&'static str, String) {
     ("copies are reused by vote", format!("if {percent} % of the votes of their table are for it"))
 }

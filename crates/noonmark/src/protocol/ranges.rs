@@ -21,7 +21,8 @@
 //! | writer | a current writer | waits until it is gone |
 //! | writer | a current reader that must be after it | aborts: only the reader's abort would help |
 //!
-//! Waits are wait-die (the older waits, the younger aborts), so nobody waits in a circle.
+//! Waits are wait-die (the older waits, the younger aborts), so nobody waits in a circle. (At a server of a cluster the younger waits, too, for
+//! whoever has prepared: who waits for whom is said there.)
 //!
 //! # Departures
 //!
@@ -83,10 +84,16 @@ fn writer<'a>(cell: Cell<'a>) -> &'a VersionWord {
 }
 
 /// There is a current writer, and it is in the way: the older waits, the younger aborts.
-fn met_writer<T>(rule: &'static str, me: Me<'_, impl Host>, cell: Cell<'_>, word: Word) -> Step<T, Conflict> {
+fn met_writer<T, H: Host>(
+    rule: &'static str,
+    me: Me<'_, H>,
+    cell: Cell<'_>,
+    word: Word,
+) -> Step<T, Conflict> {
     let conflict = Conflict::locked(rule, word);
     if !word.owner().is_some_and(|holder| me.is_older_than(holder)) {
-        return Step::Abort(conflict);
+        // At a server others say whether he waits: for whoever has prepared, he may.
+        return if H::DEFERS { Step::Busy(conflict) } else { Step::Abort(conflict) };
     }
     me.touch(Access::ReadModifyWrite);
     // The mark fails if the word has changed since; then look again.

@@ -43,7 +43,8 @@
 //! # Nobody waits in a circle
 //!
 //! Only the older waits, for the younger, and for intents alone; everything else is asked again a bounded number of
-//! times. `two-phase-wait-die` and `swiss` wait in the same direction. In a database in which the younger wait for
+//! times. (At a server of a cluster the younger is *busy*, not refused, and what that means is said there: he waits for whoever has prepared, who
+//! waits for nobody and is over soon. That is not in the paper.) `two-phase-wait-die` and `swiss` wait in the same direction. In a database in which the younger wait for
 //! the older as well (`two-phase-wound-wait`), whoever waits for a younger one makes it abort, also here: see
 //! `Me::wound_younger`. Ages are kept across retries, so each transaction is the oldest one day; it may
 //! still lose to writers of what it has only read, which is what the [gate](crate::gate) is for.
@@ -181,7 +182,7 @@ fn keep_write_time(planted: Planted, cell: Cell<'_>, next: Word) {
 }
 
 impl Sundial {
-    /// The older waits, the younger dies.
+    /// The older waits, the younger dies: but see above.
     fn take_intent(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
         take_intent("sundial: write", me, cell, intent(cell), Younger::IsLeftAlone, hold)
     }

@@ -80,9 +80,9 @@ pub(super) fn take_intent(
 /// Somebody else has the intent, by this word.
 #[cold]
 #[inline(never)]
-fn meet_holder(
+fn meet_holder<H: Host>(
     rule: &'static str,
-    me: Me<'_, impl Host>,
+    me: Me<'_, H>,
     word: Word,
     holder: TxnId,
     intent: &AtomicU64,
@@ -91,7 +91,11 @@ fn meet_holder(
     let word_of = VersionWord::from_atomic(intent);
     let conflict = Conflict::locked(rule, word);
     if !me.is_older_than(holder) {
-        return Step::Abort(conflict);
+        return match younger {
+            // At a server others say whether he waits: for whoever has prepared, he may.
+            Younger::IsLeftAlone if H::DEFERS => Step::Busy(conflict),
+            _ => Step::Abort(conflict),
+        };
     }
     if let Younger::IsWounded = younger {
         me.wound(holder);
