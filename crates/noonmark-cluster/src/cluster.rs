@@ -96,6 +96,7 @@ use crate::message::Refusal;
 use crate::participant::WAIT_MAX_DEFAULT_NS;
 use crate::partition::{IndexReach, InvalidPartitioning, PartitionMap, Partitioning, ServerId};
 use crate::table_lease::TableLeases;
+use crate::tasks::{self, Task};
 use crate::workers::{NoLink, WorkerLink, Workers};
 use noonmark::branch::{Branch, BranchHost, FROZEN_TICKS, UntypedTable};
 use noonmark::{
@@ -173,15 +174,23 @@ pub enum ClientError {
     /// The order could not be settled, since a server has no room for a single branch.
     #[error("a worker's database has no room: {0}")]
     Room(#[from] TooManySessions),
+    /// There is no such worker: they are numbered from zero.
+    #[error("there is no {0}: there are {1}, numbered from 0")]
+    NoWorker(ServerId, u16),
 }
 
 impl From<ClientError> for ClusterAbort {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Closed => ClusterAbort::Closed,
-            ClientError::TooManyClients | ClientError::Room(_) => ClusterAbort::Refused(Box::new(
-                Refusal::of(ServerId::new(0), AbortKind::TooManySessions, "", error.to_string()),
-            )),
+            ClientError::TooManyClients | ClientError::Room(_) | ClientError::NoWorker(..) => {
+                ClusterAbort::Refused(Box::new(Refusal::of(
+                    ServerId::new(0),
+                    AbortKind::TooManySessions,
+                    "",
+                    error.to_string(),
+                )))
+            }
         }
     }
 }
@@ -454,12 +463,73 @@ impl Cluster {
     /// # Errors
     /// [`ClientError`].
     pub fn client(&self) -> Result<Client<WorkerLink>, ClientError> {
+        self.client_over(None)
+    }
+
+    /// Runs a program on a worker's own thread, as a task beside its rows, with a client that is at home there: what the client asks of that
+    /// worker never leaves the thread. With a program or more at each worker, and transactions begun where most of their rows are, one core
+    /// does for its partition all that there is to do, and a transaction within it needs no other thread. (`noonmark bench workers` measures
+    /// both: clients on threads of their own, and at the workers.)
+    ///
+    /// ```
+    /// # use noonmark::TableOptions;
+    /// # use noonmark_cluster::{Cluster, ClusterAbort, Partitioning, block_on, partition::ServerId};
+    /// let cluster = Cluster::builder().workers(2).build()?;
+    /// // Keys below 1,000 are with the first worker, the others with the second.
+    /// let by_key = Partitioning::Ranges(vec![1_000_u64.to_be_bytes().to_vec()]);
+    /// let hits = cluster.create_table::<u64, i64>("hits", TableOptions::new(), by_key)?;
+    /// let mut tasks = Vec::new();
+    /// for (worker, key) in [(0, 7), (1, 1_007)] {
+    ///     let hits = hits.clone();
+    ///     tasks.push(cluster.spawn_at(ServerId::new(worker), move |mut client| async move {
+    ///         client.transact(async |tx| tx.insert(&hits, key, 0).await).await?;
+    ///         for _ in 0..100 {
+    ///             client.transact(async |tx| tx.update(&hits, key, |hits| *hits += 1).await).await?;
+    ///         }
+    ///         client.view(async |tx| tx.need(&hits, key).await).await
+    ///     })?);
+    /// }
+    /// for task in tasks {
+    ///     let hits: Result<i64, ClusterAbort> = block_on(task)?;
+    ///     assert_eq!(hits?, 100);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The future may await anything, and need not be `Send`: that thread makes it, polls it, and drops it. It must not *block*, or compute for
+    /// long without awaiting: the worker's rows wait meanwhile ([`block_on`](crate::executor::block_on) refuses to, by a panic). If the
+    /// [`Task`] is dropped the program goes on; if the cluster is, programs that have not ended are dropped, and
+    /// what they have begun is rolled back. A program that owns a handle of its cluster keeps it.
+    ///
+    /// # Errors
+    /// [`ClientError`]; nothing runs then. What becomes of the program: [`TaskError`](crate::tasks::TaskError).
+    pub fn spawn_at<T, F>(
+        &self,
+        worker: ServerId,
+        program: impl FnOnce(Client<WorkerLink>) -> F + Send + 'static,
+    ) -> Result<Task<T>, ClientError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        let workers = self.workers();
+        if worker.number() >= workers {
+            return Err(ClientError::NoWorker(worker, workers));
+        }
+        let client = self.client_over(Some(worker))?;
+        let (program, task) = tasks::program(move || program(client));
+        self.0.workers.start_at(worker, program);
+        Ok(task)
+    }
+
+    /// A client, of a task at that worker if one is given.
+    fn client_over(&self, task_at: Option<ServerId>) -> Result<Client<WorkerLink>, ClientError> {
         let mut made = self.made();
         if !made.is_settled {
             self.settle_order()?;
             made.is_settled = true;
         }
-        let link = self.0.workers.link().map_err(|none| match none {
+        let link = self.0.workers.link(task_at).map_err(|none| match none {
             NoLink::Closed => ClientError::Closed,
             NoLink::TooMany => ClientError::TooManyClients,
         })?;

@@ -4,9 +4,10 @@
 //! whether something has come, gives its core away now and then meanwhile, and goes to sleep only then: an answer is mostly there before a
 //! sleeping thread would have been woken.
 //!
-//! What it does not do: timers, tasks that are added later, or several threads. Any executor will do in its place: nothing here
+//! What it does not do: timers, tasks that are added later ([workers](crate::tasks) have them), or several threads. Any executor will do in its place: nothing here
 //! is known to the futures of a [`Client`](crate::client::Client).
 
+use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +22,15 @@ pub(crate) const LOOKS_MAX: u32 = 1_024;
 /// One turn of looking. Whoever is to make what is looked for may want this core.
 pub(crate) fn look_again(turn: u32) {
     if turn % 64 == 63 { thread::yield_now() } else { std::hint::spin_loop() }
+}
+
+thread_local! {
+    static NEVER_WAITS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread is a worker's: who has it wait has it wait for itself.
+pub(crate) fn never_wait_here() {
+    NEVER_WAITS.set(true);
 }
 
 const AWAKE: u8 = 0;
@@ -51,7 +61,14 @@ impl Bed {
     }
 
     /// Waits until somebody has woken the thread. Called by that thread only.
+    ///
+    /// # Panics
+    /// On a worker's thread.
     fn wait(&self) {
+        assert!(
+            !NEVER_WAITS.get(),
+            "block_on waits on the thread of a worker, which may never go on then: await the future instead"
+        );
         let is_woken = || self.state.load(Ordering::Relaxed) == WOKEN;
         if !(0..LOOKS_MAX).any(|turn| {
             look_again(turn);
@@ -78,7 +95,11 @@ impl Wake for Bed {
     }
 }
 
-/// Runs a future to its end.
+/// Runs a future to its end. Not in a [task](crate::tasks), or in a closure that a worker runs.
+///
+/// # Panics
+/// If it has to wait on a worker's thread: its rows would be kept waiting, those that it waits for perhaps among them. (A task that
+/// panics is [told of](crate::tasks::TaskError::Panicked), and ends nobody else.)
 ///
 /// ```
 /// assert_eq!(noonmark_cluster::executor::block_on(async { 3 }), 3);
@@ -124,6 +145,9 @@ impl Wake for Task {
 }
 
 /// Runs futures to their ends, each whenever it can go on, all on this thread: their values, in the order in which they were given.
+///
+/// # Panics
+/// As [`block_on`].
 ///
 /// ```
 /// let squares = noonmark_cluster::executor::block_on_all((1..4).map(|number| async move { number * number }));

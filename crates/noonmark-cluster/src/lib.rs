@@ -93,6 +93,7 @@ pub mod phases;
 #[doc(hidden)]
 pub mod planted;
 pub mod table_lease;
+pub mod tasks;
 pub mod workers;
 
 pub use client::{Client, ClusterAbort, Policy, Table, Transaction, View};

@@ -2,7 +2,8 @@
 //!
 //! A worker owns a [`Participant`] and nobody else touches its rows. It takes the requests from its queue, one after another, has the
 //! participant answer, and puts each answer into the inbox of the client that it is for. Clients run elsewhere, on any thread and any
-//! executor: a [`WorkerLink`] is their [`Link`]. [`Cluster`](crate::cluster::Cluster) puts it together.
+//! executor, or as [tasks](crate::tasks) on the thread of a worker: a [`WorkerLink`] is their [`Link`].
+//! [`Cluster`](crate::cluster::Cluster) puts it together.
 //!
 //! ```text
 //!   client ──┐ requests ┌───────┐  ┌────────────────────────────┐
@@ -12,6 +13,9 @@
 //!            └─────────▶│ queue │─▶│ worker 1: its participant  │──┘           (one for each client)
 //!                       └───────┘  └────────────────────────────┘
 //! ```
+//!
+//! A task's messages to its own worker, and those that wake it, go past the queue: they never leave the thread. So one core can be
+//! one partition, and transactions that stay in it cost neither a queue nor the waking of a thread.
 //!
 //! # What holds of these messages
 //!
@@ -33,7 +37,7 @@
 //! | DistTicToc | here |
 //! |---|---|
 //! | worker node: thread, partition, working queue (§2.3) | a worker |
-//! | network server: one thread, a session for each connection, none of which waits for another (§2.3) | clients, on as many threads as there are; [`block_on_all`](crate::executor::block_on_all) has many of them on one |
+//! | network server: one thread, a session for each connection, none of which waits for another (§2.3) | clients, on as many threads as there are; [`block_on_all`](crate::executor::block_on_all) has many of them on one; or tasks, which need no such thread |
 //! | partition by hash (§2.3) | as the table says: [`Partitioning`](crate::partition::Partitioning) |
 //! | lock the working set in the order of keys (§2.4.2, step 1) | [`Step::Prepare`](crate::message::Step) seals the write set, under `tictoc`; `sundial` has locked it while executing |
 //! | the commit time is the greatest of the workers' (step 2, and a round of messages) | each answer while executing says from when on the transaction may commit ([`Standing`](noonmark::branch::Standing)), so the coordinator knows the greatest without that round; a worker that knows better by then says *later* |
@@ -58,12 +62,14 @@
 
 use crate::client::{Link, Received};
 use crate::coordinator::Outgoing;
-use crate::executor::{LOOKS_MAX, look_again};
+use crate::executor::{self, LOOKS_MAX, look_again};
 use crate::message::{Answer, ClientId, Reply, Request};
 use crate::participant::Participant;
 use crate::partition::ServerId;
+use crate::tasks::{Program, Tasks};
 use noonmark::branch::{BranchHost, UntypedTable};
 use noonmark::{Database, Host, Threads};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,8 +79,10 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A worker sees to what is late after so many letters, however many more there are.
+/// A worker sees to its tasks and to what is late after so many letters, however many more there are.
 const LETTERS_MAX: usize = 64;
+/// And to its letters after so many tasks.
+const POLLS_MAX: usize = 64;
 
 /// What comes to a worker.
 enum Letter {
@@ -88,6 +96,10 @@ enum Letter {
     Ends(ClientId),
     /// This client wants to be woken at this time.
     Alarm(ClientId, u64),
+    /// There is one task more.
+    Task(Program),
+    /// The task of this number has been woken.
+    Woken(usize),
     /// Nothing comes after this.
     Stop,
 }
@@ -138,15 +150,36 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The clients that there are, by number: one is at home with the worker whose number is the remainder by how many workers there
-/// are.
-#[derive(Default)]
+/// The clients that there are.
 struct Clients {
     is_closed: bool,
-    inboxes: BTreeMap<u32, Arc<Inbox>>,
-    /// Numbers below `next` that nobody has.
-    free: Vec<u32>,
+    inboxes: BTreeMap<ClientId, Arc<Inbox>>,
+    /// Of each worker, the names of those that are at home with it.
+    homes: Vec<Names>,
+}
+
+/// The second parts of names.
+#[derive(Clone, Default)]
+struct Names {
+    /// Those below `next` that nobody has.
+    free: Vec<u16>,
     next: u32,
+}
+
+impl Names {
+    /// How many there are that somebody has.
+    fn taken(&self) -> usize {
+        self.next as usize - self.free.len()
+    }
+
+    /// One that nobody has, if there is one.
+    fn take(&mut self) -> Option<u16> {
+        self.free.pop().or_else(|| {
+            let name = u16::try_from(self.next).ok()?;
+            self.next += 1;
+            Some(name)
+        })
+    }
 }
 
 /// What a worker has counted.
@@ -187,8 +220,57 @@ impl Hub {
         (0..self.queues.len()).for_each(|worker| self.post(worker, letter()));
     }
 
+    /// Where a worker keeps this client's inbox.
     fn number(&self, client: ClientId) -> usize {
         usize::from(client.worker) * self.queues.len() + client.server.index()
+    }
+}
+
+thread_local! {
+    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+}
+
+/// What a worker's thread has sent to itself.
+///
+/// **Invariant**: all of `letters` is handled before the queue is looked at. So what one link has sent past the queue comes before what it sends
+/// through it later; and it never goes back (`WorkerLink::goes_past`).
+struct Here {
+    hub: Arc<Hub>,
+    worker: usize,
+    letters: VecDeque<Letter>,
+    /// Tasks that are to be polled, by number.
+    woken: VecDeque<usize>,
+}
+
+impl Here {
+    /// What comes of this, if the calling thread is this worker's.
+    fn at<T>(hub: &Arc<Hub>, worker: usize, change: impl FnOnce(&mut Here) -> T) -> Option<T> {
+        // (A thread that ends has none any more.)
+        let changed = HERE.try_with(|here| match &mut *here.borrow_mut() {
+            Some(here) if here.worker == worker && Arc::ptr_eq(&here.hub, hub) => Some(change(here)),
+            _ => None,
+        });
+        changed.ok().flatten()
+    }
+
+    /// The same, on a worker's thread.
+    fn of_this_thread<T>(change: impl FnOnce(&mut Here) -> T) -> Option<T> {
+        HERE.with(|here| here.borrow_mut().as_mut().map(change))
+    }
+}
+
+/// Has a worker poll one of its tasks.
+#[derive(Clone)]
+pub(crate) struct Doorbell {
+    hub: Arc<Hub>,
+    worker: usize,
+}
+
+impl Doorbell {
+    pub(crate) fn ring(&self, task: usize) {
+        if Here::at(&self.hub, self.worker, |here| here.woken.push_back(task)).is_none() {
+            self.hub.post(self.worker, Letter::Woken(task));
+        }
     }
 }
 
@@ -198,6 +280,8 @@ struct CloseAtEnd(Arc<Hub>);
 impl Drop for CloseAtEnd {
     fn drop(&mut self) {
         self.0.close();
+        // What is left there is for nobody. (Dropped when the cell is free again: it may be the user's.)
+        let _here = HERE.take();
     }
 }
 
@@ -212,6 +296,7 @@ struct Worker {
     /// Who wants to be woken when, those who do not want it any more included.
     alarms: BTreeSet<(u64, ClientId)>,
     answers: Vec<Answer>,
+    tasks: Tasks,
 }
 
 impl Worker {
@@ -221,13 +306,22 @@ impl Worker {
             // The time is read once for all that is there.
             let mut now_ns = None;
             for _ in 0..LETTERS_MAX {
-                let Ok(letter) = self.queue.try_recv() else { break };
+                let here = Here::of_this_thread(|here| here.letters.pop_front()).flatten();
+                let Some(letter) = here.or_else(|| self.queue.try_recv().ok()) else { break };
                 let now_ns = *now_ns.get_or_insert_with(|| self.hub.host.now_ns());
                 if !self.handle(now_ns, letter) {
                     return;
                 }
             }
+            for _ in 0..POLLS_MAX {
+                let woken = Here::of_this_thread(|here| here.woken.pop_front()).flatten();
+                let Some(task) = woken else { break };
+                self.tasks.poll(task);
+            }
             let due_ns = self.see_to_what_is_late();
+            if Here::of_this_thread(|here| !here.letters.is_empty() || !here.woken.is_empty()) == Some(true) {
+                continue;
+            }
             match self.wait(due_ns) {
                 Ok(Some(letter)) => {
                     let now_ns = self.hub.host.now_ns();
@@ -284,6 +378,8 @@ impl Worker {
             Letter::Alarm(client, at_ns) => {
                 self.alarms.insert((at_ns, client));
             }
+            Letter::Task(program) => self.tasks.start(program),
+            Letter::Woken(task) => self.tasks.poll(task),
             Letter::Stop => return false,
         }
         self.deliver();
@@ -351,23 +447,30 @@ impl Workers {
     ) -> std::io::Result<Self> {
         let (queues, receivers): (Vec<_>, Vec<_>) = databases.iter().map(|_| channel()).unzip();
         let counts: Vec<Arc<Counts>> = databases.iter().map(|_| Arc::default()).collect();
-        let (host, clients) = (Threads::default(), Mutex::default());
-        let hub = Arc::new(Hub { host, queues, counts, clients });
+        let homes = vec![Names::default(); databases.len()];
+        let clients = Mutex::new(Clients { is_closed: false, inboxes: BTreeMap::new(), homes });
+        let hub = Arc::new(Hub { host: Threads::default(), queues, counts, clients });
         // Dropped if a thread cannot be had: those that run end.
         let mut workers = Workers { hub: hub.clone(), threads: Vec::new() };
         for ((number, database), queue) in (0..).zip(databases).zip(receivers) {
             let participant = Participant::new(ServerId::new(number), database.clone());
-            let mut worker = Worker {
-                participant: set_up(participant).without_doubled_requests(),
-                queue,
-                hub: hub.clone(),
-                counts: hub.counts[usize::from(number)].clone(),
-                inboxes: Vec::new(),
-                alarms: BTreeSet::new(),
-                answers: Vec::new(),
-            };
+            let participant = set_up(participant).without_doubled_requests();
+            let (hub, worker) = (hub.clone(), usize::from(number));
             let run = move || {
-                let _close = CloseAtEnd(worker.hub.clone());
+                executor::never_wait_here();
+                let (letters, woken) = (VecDeque::new(), VecDeque::new());
+                HERE.set(Some(Here { hub: hub.clone(), worker, letters, woken }));
+                let _close = CloseAtEnd(hub.clone());
+                let mut worker = Worker {
+                    participant,
+                    queue,
+                    counts: hub.counts[worker].clone(),
+                    inboxes: Vec::new(),
+                    alarms: BTreeSet::new(),
+                    answers: Vec::new(),
+                    tasks: Tasks::new(Doorbell { hub: hub.clone(), worker }),
+                    hub,
+                };
                 worker.run();
             };
             workers
@@ -389,30 +492,30 @@ impl Workers {
         lock(&self.hub.clients).inboxes.len()
     }
 
-    /// A link for one more client, whose name goes with it.
-    pub(crate) fn link(&self) -> Result<WorkerLink, NoLink> {
+    /// A link for one more client, whose name goes with it: of a task at that worker, which there is; otherwise at home with the one
+    /// that has fewest.
+    pub(crate) fn link(&self, task_at: Option<ServerId>) -> Result<WorkerLink, NoLink> {
         let hub = self.hub.clone();
-        let workers = hub.queues.len() as u32;
         let mut clients = lock(&hub.clients);
         if clients.is_closed {
             return Err(NoLink::Closed);
         }
-        let number = match clients.free.pop() {
-            Some(number) => number,
-            None if clients.next / workers > u32::from(u16::MAX) => return Err(NoLink::TooMany),
-            None => {
-                clients.next += 1;
-                clients.next - 1
-            }
-        };
-        let (server, worker) = ((number % workers) as u16, (number / workers) as u16);
-        let client = ClientId { server: ServerId::new(server), worker };
+        let fewest = || (0..).zip(&clients.homes).min_by_key(|(_, names)| names.taken());
+        let server = task_at.or_else(|| fewest().map(|(number, _)| ServerId::new(number)));
+        let server = server.ok_or(NoLink::TooMany)?;
+        let worker = clients.homes[server.index()].take().ok_or(NoLink::TooMany)?;
+        let client = ClientId { server, worker };
         let inbox = Arc::new(Inbox::default());
-        clients.inboxes.insert(number, inbox.clone());
+        clients.inboxes.insert(client, inbox.clone());
         drop(clients);
         // Whoever had this name before has told the workers of its end: it was free only then.
         hub.post_to_all(|| Letter::Begins(client, inbox.clone()));
-        Ok(WorkerLink { client, number, inbox, hub })
+        Ok(WorkerLink { client, inbox, hub, goes_past: task_at.is_some() })
+    }
+
+    /// Has a worker run this.
+    pub(crate) fn start_at(&self, worker: ServerId, program: Program) {
+        self.hub.post(worker.index(), Letter::Task(program));
     }
 
     /// How many requests a worker has carried out, and how many attempts it has refused.
@@ -442,9 +545,10 @@ impl Drop for Workers {
 /// When it is dropped, whatever its client has left undecided is rolled back.
 pub struct WorkerLink {
     client: ClientId,
-    number: u32,
     inbox: Arc<Inbox>,
     hub: Arc<Hub>,
+    /// What it sends to the worker that it is at home with goes past the queue, as it has always been sent from that thread.
+    goes_past: bool,
 }
 
 impl WorkerLink {
@@ -452,11 +556,24 @@ impl WorkerLink {
     pub fn client(&self) -> ClientId {
         self.client
     }
+
+    fn post(&mut self, worker: usize, letter: Letter) {
+        if !self.goes_past || worker != self.client.server.index() {
+            return self.hub.post(worker, letter);
+        }
+        let mut letter = Some(letter);
+        Here::at(&self.hub, worker, |here| here.letters.extend(letter.take()));
+        if let Some(letter) = letter {
+            // It has left its task.
+            self.goes_past = false;
+            self.hub.post(worker, letter);
+        }
+    }
 }
 
 impl Link for WorkerLink {
     fn send(&mut self, outgoing: Outgoing) {
-        self.hub.post(outgoing.to.index(), Letter::Request(outgoing.request));
+        self.post(outgoing.to.index(), Letter::Request(outgoing.request));
     }
 
     fn receive(&mut self, until_ns: Option<u64>) -> impl Future<Output = Received> {
@@ -521,11 +638,14 @@ impl Drop for Receive<'_> {
 
 impl Drop for WorkerLink {
     fn drop(&mut self) {
-        self.hub.post_to_all(|| Letter::Ends(self.client));
+        let ClientId { server, worker } = self.client;
+        for number in 0..self.hub.queues.len() {
+            self.post(number, Letter::Ends(self.client));
+        }
         let mut clients = lock(&self.hub.clients);
-        clients.inboxes.remove(&self.number);
+        clients.inboxes.remove(&self.client);
         // Only now: see `Workers::link`.
-        clients.free.push(self.number);
+        clients.homes[server.index()].free.push(worker);
     }
 }
 

@@ -20,11 +20,16 @@ pub struct Workers {
     #[arg(long, value_name = "N,M", value_delimiter = ',', default_value = "1,16", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub clients: Vec<u16>,
 
-    /// Threads that the clients share, beside those of the workers; no more than there are clients are used
+    /// Where they run; a run for each
+    #[arg(long, value_enum, value_name = "WHERE", value_delimiter = ',', default_value = "threads,workers")]
+    pub at: Vec<At>,
+
+    /// Threads that clients on threads share, beside those of the workers; no more than there are clients are used
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub client_threads: u16,
 
-    /// Per cent of the transactions that change rows of two workers, one half of each; a run for each. With one worker there are none
+    /// Per cent of the transactions that change rows of two workers, one half of each; a run for each. With one worker there are none.
+    /// One of the two is the worker that the client runs at, if it does
     #[arg(long, value_name = "P,Q", value_delimiter = ',', default_value = "0,100", value_parser = clap::value_parser!(u8).range(..=100))]
     pub across: Vec<u8>,
 
@@ -57,6 +62,15 @@ pub struct Workers {
     pub html: Option<PathBuf>,
 }
 
+/// Where clients run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum At {
+    /// On threads of their own
+    Threads,
+    /// As tasks on the workers' threads, evenly: a core for each worker does it all
+    Workers,
+}
+
 /// How a transaction asks for its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Access {
@@ -69,11 +83,12 @@ pub enum Access {
 const HELP: &str = "\
 Examples:
   noonmark bench workers --workers 1,2 --clients 1,16,64
+  noonmark bench workers --at workers --clients 64 --across 0,10,100
   noonmark bench workers --protocol tictoc,two-phase-wait-die --across 10 --client-threads 2 --html workers.html
 
-A cluster in this process: tables are spread over workers that share nothing, and a transaction is messages between the thread of its client
-and those of the workers. Beside it, as the baseline, the engine: the same transactions on one database without messages, by as many threads
-as there are workers. × engine is thus what is left of its throughput; there are other threads besides, those of the clients, so
-figures say most where the machine has a core for each of them.
+A cluster in this process: tables are spread over workers that share nothing, and a transaction is messages between its client and the
+workers. Beside it, as the baseline, the engine: the same transactions on one database without messages, by as many threads
+as there are workers. × engine is thus what is left of its throughput. Clients at the workers need no other threads, so that is core for core; those
+on threads of their own do, and their figures say most where the machine has a core for each.
 
 Rows are drawn evenly. In the end their sum must be that of all changes which have committed, or the exit status is 1.";

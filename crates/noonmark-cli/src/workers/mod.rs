@@ -16,7 +16,7 @@ pub use args::Workers;
 use crate::error::Failure;
 use crate::live::Contestant;
 use crate::{bench, machine};
-use args::Access;
+use args::{Access, At};
 use noonmark::Protocol;
 use noonmark_workloads::report::ENGINE;
 
@@ -41,7 +41,7 @@ struct WorkersRun {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Clients {
     count: u16,
-    /// They share so many.
+    /// They share so many of their own; none, if they run at the workers.
     threads: u16,
 }
 
@@ -54,6 +54,8 @@ impl WorkersRun {
     fn who(&self) -> String {
         match self.clients {
             None => ENGINE.into(),
+            Some(Clients { count: 1, threads: 0 }) => "1 client at a worker".into(),
+            Some(Clients { count, threads: 0 }) => format!("{count} clients at the workers"),
             Some(Clients { count: 1, .. }) => "1 client".into(),
             Some(Clients { count, threads: 1 }) => format!("{count} clients"),
             Some(Clients { count, threads }) => format!("{count} clients on {threads} threads"),
@@ -112,10 +114,13 @@ fn runs(args: &Workers) -> Result<Vec<WorkersRun>, Failure> {
             args.accesses, args.rows
         )));
     }
-    let clients = once(args.clients.clone())
-        .into_iter()
-        .map(|count| Clients { count, threads: args.client_threads.min(count) });
-    let contestants: Vec<Option<Clients>> = std::iter::once(None).chain(clients.map(Some)).collect();
+    let mut contestants: Vec<Option<Clients>> = vec![None];
+    for at in once(args.at.clone()) {
+        contestants.extend(once(args.clients.clone()).into_iter().map(|count| {
+            let threads = if at == At::Threads { args.client_threads.min(count) } else { 0 };
+            Some(Clients { count, threads })
+        }));
+    }
     let mut runs = Vec::new();
     for &protocol in &protocols {
         for across_percent in once(args.across.clone()) {
@@ -177,10 +182,10 @@ mod tests {
 
     #[test]
     fn contests_stay_together_and_the_engine_comes_first() {
-        let runs = planned("--workers 2,1,2 --clients 1,16 --across 0,100").unwrap();
+        let runs = planned("--workers 2,1,2 --clients 1,16 --across 0,100 --at workers,threads").unwrap();
         let told: Vec<(String, String)> = runs.iter().map(|run| (run.contest(), run.who())).collect();
-        let contest =
-            |words: &str| ["engine", "1 client", "16 clients"].map(|who| (words.to_owned(), who.to_owned()));
+        let all = ["engine", "1 client at a worker", "16 clients at the workers", "1 client", "16 clients"];
+        let contest = |words: &str| all.map(|who| (words.to_owned(), who.to_owned()));
         let contests = [
             contest("workers, sundial, 0 % across two, 2 workers"),
             contest("workers, sundial, 0 % across two, 1 worker"),
@@ -188,10 +193,10 @@ mod tests {
         ];
         assert_eq!(told, contests.concat());
         // One worker has its contest whatever share is asked for, and one client one thread.
-        let one = planned("--workers 1 --across 50,20 --clients 1 --client-threads 8").unwrap();
+        let one = planned("--workers 1 --across 50,20 --clients 1 --client-threads 8 --at threads").unwrap();
         assert_eq!(one.len(), 2);
         assert_eq!((one[1].across_percent, one[1].clients), (0, Some(Clients { count: 1, threads: 1 })));
-        assert_eq!(planned("--workers 1 --clients 1 --protocol all").unwrap().len(), 2 * Protocol::ALL.len());
+        assert_eq!(planned("--workers 1 --clients 1 --protocol all").unwrap().len(), 3 * Protocol::ALL.len());
     }
 
     #[test]

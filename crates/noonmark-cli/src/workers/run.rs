@@ -11,11 +11,12 @@ use noonmark::{Abort, ConflictReport, Database, IndexKind, TableOptions};
 use noonmark_cluster::client::{Client, ClusterAbort, Table};
 use noonmark_cluster::cluster::Cluster;
 use noonmark_cluster::executor::{block_on, block_on_all};
-use noonmark_cluster::partition::Partitioning;
+use noonmark_cluster::partition::{Partitioning, ServerId};
 use noonmark_cluster::workers::WorkerLink;
 use noonmark_workloads::random::Random;
 use noonmark_workloads::report::{Latency, Phase, Progress, RunReport};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,10 +42,10 @@ pub fn run(run: &WorkersRun, listen: &mut dyn FnMut(&Progress)) -> Result<RunRep
 }
 
 impl WorkersRun {
-    /// Draws the keys of a transaction, all different: of one worker, or one half of another's.
-    fn draw(&self, random: &mut Random, keys: &mut Vec<u64>) {
+    /// Draws the keys of a transaction, all different: of one worker, or one half of another's. The one is that at which it runs, if it does.
+    fn draw(&self, at: Option<u16>, random: &mut Random, keys: &mut Vec<u64>) {
         let workers = u64::from(self.workers);
-        let first = random.below(workers);
+        let first = at.map_or_else(|| random.below(workers), u64::from);
         let second = match random.below(100) < u64::from(self.across_percent) {
             true => (first + 1 + random.below(workers - 1)) % workers,
             false => first,
@@ -124,8 +125,8 @@ impl Clock {
 }
 
 /// One that runs transactions, and looks at the clock before each.
-struct Watch<'c> {
-    clock: &'c Clock,
+struct Watch {
+    clock: Arc<Clock>,
     warm: Option<(Instant, Counts)>,
     /// When the transaction began that is under way.
     began: Option<Instant>,
@@ -134,11 +135,11 @@ struct Watch<'c> {
     latency_ns: Histogram<u64>,
 }
 
-impl<'c> Watch<'c> {
-    fn new(clock: &'c Clock) -> Result<Self, Failure> {
+impl Watch {
+    fn new(clock: &Arc<Clock>) -> Result<Self, Failure> {
         let latency_ns = Histogram::new_with_max(LATENCY_NS_MAX, 3);
         let latency_ns = latency_ns.map_err(|error| Failure::run(error.to_string()))?;
-        Ok(Watch { clock, warm: None, began: None, untold: 0, latency_ns })
+        Ok(Watch { clock: clock.clone(), warm: None, began: None, untold: 0, latency_ns })
     }
 
     /// One transaction is over, and the next one may begin, unless it is over.
@@ -270,30 +271,38 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::run(error.to_string())
 }
 
-/// One client's transactions, until the clock says that it is over.
+/// Runs one client's transactions, until the clock says that it is over.
+#[derive(Clone)]
+struct Runner {
+    run: Arc<WorkersRun>,
+    table: Table<u64, i64>,
+    /// The worker at which it runs, if it does.
+    at: Option<u16>,
+    random: Random,
+}
+
 async fn run_client(
-    run: &WorkersRun,
-    mut watch: Watch<'_>,
+    runner: Runner,
+    mut watch: Watch,
     mut client: Client<WorkerLink>,
-    table: &Table<u64, i64>,
-    mut random: Random,
 ) -> Result<Found, ClusterAbort> {
+    let Runner { run, table, at, mut random } = runner;
     let counts_of = |client: &Client<WorkerLink>| {
         let counts = client.counts();
         Counts { commits: counts.commits, messages: counts.messages }
     };
     let (mut keys, mut changed) = (Vec::new(), Vec::new());
     while watch.goes_on(|| counts_of(&client)) {
-        run.draw(&mut random, &mut keys);
+        run.draw(at, &mut random, &mut keys);
         changed.clear();
         changed.extend(keys.iter().map(|key| (*key, true)));
         client
             .transact(async |tx| {
                 if run.access == Access::Together {
-                    return tx.access_many(table, &changed, |_, row| *row += 1).await;
+                    return tx.access_many(&table, &changed, |_, row| *row += 1).await;
                 }
                 for key in &keys {
-                    tx.update(table, *key, |row| *row += 1).await?;
+                    tx.update(&table, *key, |row| *row += 1).await?;
                 }
                 Ok::<(), ClusterAbort>(())
             })
@@ -326,42 +335,81 @@ fn on_cluster(
         }));
         put.map_err(failed)?;
     }
-    let clock = Clock::default();
-    let mut found = Found::default();
-    // Those of one thread are a row of numbers with gaps, so that all threads have as many, or one more.
-    let mut groups = Vec::new();
-    for thread in 0..clients.threads {
-        let mut group = Vec::new();
-        for number in (thread..clients.count).step_by(clients.threads.into()) {
-            let random = Random::new(run.seed, number.into());
-            group.push((cluster.client().map_err(failed)?, Watch::new(&clock)?, random));
-        }
-        groups.push(group);
-    }
-    thread::scope(|scope| {
-        let mut started = Vec::new();
-        for group in groups {
-            let table = &table;
-            started.push(scope.spawn(move || {
-                let run_of = |(client, watch, random)| run_client(run, watch, client, table, random);
-                block_on_all(group.into_iter().map(run_of))
-            }));
-        }
-        let conflicts = || by_rule(cluster.statistics().into_iter().map(|server| server.conflicts));
-        found.conflicts = clock.run(run, &conflicts, listen);
-        for thread in started {
-            joined(thread)?
-                .into_iter()
-                .try_for_each(|of_client| of_client.map(|it| found.add(it)).map_err(failed))?;
-        }
-        Ok::<(), Failure>(())
-    })?;
+    let clock = Arc::new(Clock::default());
+    let conflicts = || by_rule(cluster.statistics().into_iter().map(|server| server.conflicts));
+    let runner = |number: u16, at| {
+        let random = Random::new(run.seed, number.into());
+        Runner { run: Arc::new(run.clone()), table: table.clone(), at, random }
+    };
+    let mut found = match clients.threads {
+        0 => at_the_workers(&cluster, clients.count, runner, &clock, &mut || {
+            clock.run(run, &conflicts, listen)
+        })?,
+        _ => on_threads(&cluster, clients, runner, &clock, &mut || clock.run(run, &conflicts, listen))?,
+    };
     for keys in run.batches() {
         let keys: Vec<u64> = keys.collect();
         let sum = block_on(cluster.transact(async |tx| {
             Ok::<i64, ClusterAbort>(tx.get_many(&table, &keys).await?.into_iter().flatten().sum())
         }));
         found.sum += sum.map_err(failed)?;
+    }
+    Ok(found)
+}
+
+/// Clients on threads of their own, while the clock runs.
+fn on_threads(
+    cluster: &Cluster,
+    clients: Clients,
+    runner: impl Fn(u16, Option<u16>) -> Runner,
+    clock: &Arc<Clock>,
+    run_clock: &mut dyn FnMut() -> BTreeMap<String, u64>,
+) -> Result<Found, Failure> {
+    // Those of one thread are a row of numbers with gaps, so that all threads have as many, or one more.
+    let mut groups = Vec::new();
+    for thread in 0..clients.threads {
+        let mut group = Vec::new();
+        for number in (thread..clients.count).step_by(clients.threads.into()) {
+            group.push((runner(number, None), Watch::new(clock)?, cluster.client().map_err(failed)?));
+        }
+        groups.push(group);
+    }
+    thread::scope(|scope| {
+        let start = |group: Vec<_>| {
+            scope.spawn(move || {
+                let run_of = |(runner, watch, client)| run_client(runner, watch, client);
+                block_on_all(group.into_iter().map(run_of))
+            })
+        };
+        let started: Vec<_> = groups.into_iter().map(start).collect();
+        let mut found = Found { conflicts: run_clock(), ..Found::default() };
+        for thread in started {
+            for of_client in joined(thread)? {
+                found.add(of_client.map_err(failed)?);
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Clients at the workers, as many at each, or one more, while the clock runs.
+fn at_the_workers(
+    cluster: &Cluster,
+    count: u16,
+    runner: impl Fn(u16, Option<u16>) -> Runner,
+    clock: &Arc<Clock>,
+    run_clock: &mut dyn FnMut() -> BTreeMap<String, u64>,
+) -> Result<Found, Failure> {
+    let mut tasks = Vec::new();
+    for number in 0..count {
+        let at = number % cluster.workers();
+        let (runner, watch) = (runner(number, Some(at)), Watch::new(clock)?);
+        let program = |client| run_client(runner, watch, client);
+        tasks.push(cluster.spawn_at(ServerId::new(at), program).map_err(failed)?);
+    }
+    let mut found = Found { conflicts: run_clock(), ..Found::default() };
+    for task in tasks {
+        found.add(block_on(task).map_err(failed)?.map_err(failed)?);
     }
     Ok(found)
 }
@@ -377,7 +425,7 @@ fn on_engine(run: &WorkersRun, listen: &mut dyn FnMut(&Progress)) -> Result<Foun
             database.transact(|tx| keys.clone().try_for_each(|key| tx.insert(&table, key, 0).map(|_| ())));
         put.map_err(failed)?;
     }
-    let clock = Clock::default();
+    let clock = Arc::new(Clock::default());
     let of_session = |number: u16| {
         let mut session = database.session().map_err(failed)?;
         let counts_of =
@@ -385,7 +433,7 @@ fn on_engine(run: &WorkersRun, listen: &mut dyn FnMut(&Progress)) -> Result<Foun
         let (mut random, mut keys) = (Random::new(run.seed, number.into()), Vec::new());
         let mut watch = Watch::new(&clock)?;
         while watch.goes_on(|| counts_of(&session)) {
-            run.draw(&mut random, &mut keys);
+            run.draw(None, &mut random, &mut keys);
             let done: Result<(), Abort> = session.transact(|tx| {
                 if run.access == Access::Together {
                     return tx.update_many(&table, &keys, |_, row| *row += 1);
