@@ -473,7 +473,7 @@ impl Cluster {
     ///
     /// ```
     /// # use noonmark::TableOptions;
-    /// # use noonmark_cluster::{Cluster, ClusterAbort, Partitioning, block_on, partition::ServerId};
+    /// # use noonmark_cluster::{Cluster, ClusterAbort, Partitioning, ServerId, block_on};
     /// let cluster = Cluster::builder().workers(2).build()?;
     /// // Keys below 1,000 are with the first worker, the others with the second.
     /// let by_key = Partitioning::Ranges(vec![1_000_u64.to_be_bytes().to_vec()]);

@@ -10,8 +10,8 @@
 //! 5. [`cache`]: copies of rows of other servers; and [`table_lease`], what holds for whole tables.
 //! 6. [`client`]: transactions as clients write them, over whatever brings messages to servers and back; and [`phases`], what their time
 //!    goes into.
-//! 7. [`workers`]: servers as threads of this process, one partition each; [`cluster`] puts them and their tables together, and
-//!    [`executor`] runs a client's futures where there is no other one.
+//! 7. [`workers`]: servers as threads of this process, one partition each, which run [`tasks`] beside their rows; [`cluster`] puts them and their
+//!    tables together, and [`executor`] runs a client's futures where there is no other one.
 //!
 //! Participants and coordinators are state machines: messages and the time go in, messages come out. No rule of a protocol is
 //! written here: a participant has the engine apply them, through [`noonmark::branch`]. What brings the messages is a
@@ -99,4 +99,4 @@ pub mod workers;
 pub use client::{Client, ClusterAbort, Policy, Table, Transaction, View};
 pub use cluster::{Cluster, PROTOCOL_DEFAULT};
 pub use executor::block_on;
-pub use partition::{IndexReach, Partitioning};
+pub use partition::{IndexReach, Partitioning, ServerId};
