@@ -3,7 +3,8 @@
 //! A worker polls its tasks between letters, each when it has been woken. Futures are made, polled and dropped by that thread alone, so they
 //! need not be `Send`; what starts them and what comes of them goes from thread to thread, and so must be.
 //!
-//! A task that panics ends by it: its client is dropped, and so what it had begun is rolled back. The worker goes on.
+//! A task that panics ends by it: its client is dropped, and so what it had begun is rolled back. The worker goes on, whatever of the user's panics:
+//! the program, what it leaves behind when it is dropped, the value that nobody waits for, or the panic itself.
 
 use crate::workers::Doorbell;
 use std::any::Any;
@@ -107,7 +108,7 @@ where
     let program: Program = Box::new(move || {
         Box::pin(async move {
             let done = Caught(Some(Box::pin(async move { start().await }))).await;
-            teller.tell(done.map_err(|panic| TaskError::Panicked(words_of(&*panic))));
+            teller.tell(done.map_err(|panic| TaskError::Panicked(words_of(panic))));
         })
     });
     (program, Task(ending))
@@ -133,14 +134,34 @@ impl<T> Future for Caught<T> {
         };
         let ended = future.take();
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(ended)));
-        Poll::Ready(done.and_then(|value| dropped.map(|()| value)))
+        Poll::Ready(match (done, dropped) {
+            (done, Ok(())) => done,
+            (Ok(value), Err(panic)) => {
+                drop_quietly(value);
+                Err(panic)
+            }
+            (Err(first), Err(second)) => {
+                drop_quietly(second);
+                Err(first)
+            }
+        })
     }
 }
 
 /// What a panic says.
-fn words_of(panic: &(dyn Any + Send)) -> String {
+fn words_of(panic: Box<dyn Any + Send>) -> String {
     let words = panic.downcast_ref::<String>().map(String::as_str);
-    words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without words").to_owned()
+    let words = words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without words").to_owned();
+    drop_quietly(panic);
+    words
+}
+
+/// Drops what is the user's, and may panic.
+fn drop_quietly<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // Not dropped: it may panic again, and what that panics with, too.
+        std::mem::forget(panic);
+    }
 }
 
 /// Wakes one task of a worker.
@@ -203,9 +224,14 @@ impl Tasks {
         let Some(Some(running)) = self.running.get_mut(index) else { return };
         // Before it is polled: who wakes it from here on has it polled once more.
         running.waking.is_ready.swap(false, Ordering::AcqRel);
-        // A program's own panic is caught within; nothing else here is the user's.
-        if running.future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
-            self.running[index] = None;
+        // A program's own panic is caught within. Here it is what is dropped with the answer, as nobody waits for it, or who is woken by it.
+        let mut context = Context::from_waker(&running.waker);
+        let polled = catch_unwind(AssertUnwindSafe(|| running.future.as_mut().poll(&mut context).is_ready()));
+        if polled.unwrap_or_else(|panic| {
+            std::mem::forget(panic);
+            true
+        }) {
+            drop_quietly(self.running[index].take());
             self.free.push(index);
         }
     }
@@ -213,9 +239,6 @@ impl Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        for running in self.running.drain(..) {
-            // What is dropped is the user's, and may panic: the others are dropped all the same.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(running)));
-        }
+        self.running.drain(..).for_each(drop_quietly);
     }
 }

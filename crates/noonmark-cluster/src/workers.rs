@@ -79,7 +79,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A worker sees to its tasks and to what is late after so many letters, however many more there are.
+/// A worker sees to its tasks and to what is late after so many letters of others, however many more there are.
 const LETTERS_MAX: usize = 64;
 /// And to its letters after so many tasks.
 const POLLS_MAX: usize = 64;
@@ -304,10 +304,15 @@ impl Worker {
     fn run(&mut self) {
         loop {
             // The time is read once for all that is there.
-            let mut now_ns = None;
-            for _ in 0..LETTERS_MAX {
+            let (mut now_ns, mut left) = (None, LETTERS_MAX);
+            loop {
+                // (All of its own: there are as many as its tasks have sent when they were polled, and no more come of handling them.)
                 let here = Here::of_this_thread(|here| here.letters.pop_front()).flatten();
-                let Some(letter) = here.or_else(|| self.queue.try_recv().ok()) else { break };
+                let letter = here.or_else(|| {
+                    left = left.checked_sub(1)?;
+                    self.queue.try_recv().ok()
+                });
+                let Some(letter) = letter else { break };
                 let now_ns = *now_ns.get_or_insert_with(|| self.hub.host.now_ns());
                 if !self.handle(now_ns, letter) {
                     return;

@@ -12,9 +12,10 @@ use std::cell::Cell;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -232,6 +233,49 @@ fn busy_tasks_keep_nobody_from_his_answers() {
     assert_eq!(block_on(task), Ok(()));
 }
 
+/// However many tasks keep a worker at work with rows of its own, whoever is elsewhere comes to his turn.
+#[test]
+fn tasks_that_stay_at_their_worker_keep_nobody_else_out() {
+    /// Tasks that have run so many transactions without being told to stop have had their worker to themselves.
+    const ENOUGH: u64 = 1_000_000;
+    for count in [1, 63, 64, 65, 200] {
+        let (cluster, accounts) = accounts_of(2, Protocol::Sundial);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let of_own_worker = |number: u64| {
+            let (accounts, is_over) = (accounts.clone(), is_over.clone());
+            // (It is with the last of the workers.)
+            let key = 1_000 + number;
+            let program = move |mut client: Client<WorkerLink>| async move {
+                let put: Result<bool, ClusterAbort> =
+                    client.transact(async |tx| tx.insert(&accounts, key, 0).await).await;
+                assert_eq!(put, Ok(true));
+                for _ in 0..ENOUGH / count {
+                    let done: Result<(), ClusterAbort> = client
+                        .transact(async |tx| tx.update(&accounts, key, |balance| *balance += 1).await)
+                        .await;
+                    assert_eq!(done, Ok(()));
+                    if is_over.load(Ordering::Relaxed) {
+                        return true;
+                    }
+                }
+                false
+            };
+            cluster.spawn_at(at(1), program).unwrap()
+        };
+        let tasks: Vec<Task<bool>> = (0..count).map(of_own_worker).collect();
+        // From a thread, and from a task at the other worker.
+        all_is_there(&cluster, &accounts, "beside tasks");
+        let of_task = accounts.clone();
+        let elsewhere = cluster
+            .spawn_at(at(0), move |mut client| async move { transfer(&mut client, &of_task, 0, 1).await });
+        assert_eq!(block_on(elsewhere.unwrap()), Ok(Ok(())));
+        is_over.store(true, Ordering::Relaxed);
+        for task in tasks {
+            assert_eq!(block_on(task), Ok(true), "{count} tasks have kept the others out");
+        }
+    }
+}
+
 /// A task that panics, or would block its worker, is told of, and what it had begun is rolled back.
 #[test]
 fn who_panics_or_blocks_ends_nobody_else() {
@@ -281,6 +325,37 @@ fn who_panics_or_blocks_ends_nobody_else() {
     });
     assert_eq!(block_on(at_the_end.unwrap()), Err(TaskError::Panicked("dropped".to_owned())));
     all_is_there(&cluster, &accounts, "after more of them");
+
+    // A value that nobody waits for, a panic that panics, and a waker of another's: each when the worker drops or wakes it.
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    drop(cluster.spawn_at(at(0), move |_| async move {
+        let _ = may_go_on.recv();
+        PanicsWhenDropped
+    }));
+    go_on.send(()).unwrap();
+    let thrown = cluster.spawn_at(at(0), |_| async { std::panic::panic_any(PanicsWhenDropped) });
+    let thrown: Result<(), TaskError> = block_on(thrown.unwrap());
+    assert_eq!(thrown, Err(TaskError::Panicked("without words".to_owned())));
+    struct PanicsWhenWoken;
+    impl Wake for PanicsWhenWoken {
+        fn wake(self: Arc<Self>) {
+            panic!("woken");
+        }
+    }
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let mut waits = pin!(
+        cluster
+            .spawn_at(at(0), move |_| async move {
+                let _ = may_go_on.recv();
+                7
+            })
+            .unwrap()
+    );
+    let waker = Waker::from(Arc::new(PanicsWhenWoken));
+    assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    go_on.send(()).unwrap();
+    assert_eq!(block_on(waits), Ok(7));
+    all_is_there(&cluster, &accounts, "after all of them");
 }
 
 /// Its future need not be `Send`, and goes where it has run: when the cluster does, at the latest.
