@@ -324,9 +324,9 @@ mod tests {
         assert!(runs("noonmark repro --all --quick --cores 1,8") > 80);
         // Two numbers of workers are two points of one plot, or two plots; with two times for messages each is there twice.
         assert_eq!(runs("noonmark repro sundial-fig8 --workers 8,4 --no-ablation"), 14);
-        assert_eq!(runs("noonmark repro sundial-fig12-servers --workers 8,4 --no-ablation"), 6);
+        assert_eq!(runs("noonmark repro sundial-fig12-servers --workers 8,4 --no-ablation"), 8);
         assert_eq!(runs("noonmark repro sundial-fig8 --workers 8,4 --message-us 1,0.2 --no-ablation"), 28);
-        assert_eq!(runs("noonmark repro sundial-fig12-servers --message-us 2 --no-ablation"), 3);
+        assert_eq!(runs("noonmark repro sundial-fig12-servers --message-us 2 --no-ablation"), 4);
         let all = runs("noonmark repro --all --quick --no-ablation");
         let more = runs("noonmark repro --all --quick --no-ablation --message-us 2,7");
         assert!(all < more && more < 2 * all, "{all} {more}");

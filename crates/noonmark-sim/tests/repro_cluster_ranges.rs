@@ -33,12 +33,14 @@ fn sundial_table_2() {
     assert_eq!([lead, evenly, few, hot, hotter], [Differs; 5]);
 }
 
-/// In the table's own setting, as `noonmark repro sundial-table2` has it: all of it. On cores, what is evenly so.
+/// In the table's own setting, as `noonmark repro sundial-table2` has it: all of it, but that here it is no loss to decide early. On cores, what is
+/// evenly so.
 #[test]
 #[ignore = "three gigabytes and some minutes"]
 fn sundial_table_2_as_it_is() {
     let done = reproduced("sundial-table2", Size::FULL);
-    assert!(done.findings.iter().all(|finding| finding.verdict == Agrees), "{:#?}", done.findings);
+    let differs: Vec<_> = done.findings.iter().filter(|finding| finding.verdict != Agrees).collect();
+    assert!(differs.len() == 1 && differs[0].statement.starts_with("what decides late"), "{differs:#?}");
     let done = reproduced("sundial-table2-cores", Size::FULL);
     println!("{:#?}", done.findings);
     assert!(done.findings[..2].iter().all(|finding| finding.verdict == Agrees), "{:#?}", done.findings);

@@ -227,8 +227,8 @@ fn a_commit_of_tpcc_costs_the_same_on_any_number_of_servers() {
         [
             ("sundial", 16, 1613, 200),
             ("two-phase-wait-die", 16, 1569, 208),
-            ("sundial", 64, 6468, 794),
-            ("two-phase-wait-die", 64, 6546, 832),
+            ("sundial", 64, 3183, 394),
+            ("two-phase-wait-die", 64, 3182, 426),
         ]
     );
     assert_eq!(verdicts, [Verdict::Agrees, Verdict::NotRun]);

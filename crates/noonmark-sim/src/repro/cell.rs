@@ -374,9 +374,9 @@ pub(super) fn pause_max(round_trips: u8, most_us: u32, latency_ns: u64) -> Durat
     }
 }
 
-/// How many times shorter a run is on more servers than 64, which get through as many transactions in less time.
+/// How many times shorter a run is on more servers than 32, which get through as many transactions in less time.
 pub(super) fn shorter(servers: u16) -> Picoseconds {
-    Picoseconds::from(servers / 64).max(1)
+    Picoseconds::from(servers / 32).max(1)
 }
 
 /// Counts what was replaced at the commit time itself as if it had been later.

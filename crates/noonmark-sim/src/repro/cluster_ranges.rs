@@ -160,7 +160,7 @@ const TABLE_2: &[Claim] = &[
         section: "Appendix",
         words: "what decides late is the better for it: ranges that are shrunk at the commit fail less than at the conflict",
         test: Test::FailsLess { of: DYNAMIC, than: RANGES, granularity: Coarse, from: 1 },
-        reason: "",
+        reason: "the younger of two writers waits here for one who has prepared, which spares ranges more than those who lock only then",
     },
     Claim {
         section: "ours",

@@ -103,7 +103,8 @@ pub enum Rules {
     Clocked,
     /// Those of `sundial`, at servers that come by TPC-C's items like this.
     Items(ItemsBy),
-    /// Those of `sundial` as they are printed: what is prepared is read in any case, leases are extended at commit only.
+    /// Those of `sundial` as they are printed: what is prepared is read in any case, the younger of two writers is refused, and leases are extended at
+    /// commit only. But leases can be renewed while a writer executes, and whoever votes lends what it will replace, as here.
     Printed,
     /// Those of `tictoc` at workers that share nothing: what a transaction reads and writes in one set or in two, and how many workers.
     Sets(WorkingSet, Workers),
