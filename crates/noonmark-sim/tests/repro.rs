@@ -432,8 +432,9 @@ fn sundial_figure_12_across_servers() {
             ("dynamic", 4, 268, 121),
         ]
     );
-    assert_eq!(verdicts[1..7], [Verdict::Differs; 6]);
-    assert_eq!([verdicts[0], verdicts[7]], [Verdict::Agrees; 2]);
+    // With so few rows: the case in which what was read is locked; and MaaT's sum.
+    let agree: Vec<usize> = (0..8).filter(|&claim| verdicts[claim] == Verdict::Agrees).collect();
+    assert_eq!(agree, [2, 7]);
 }
 
 /// Whoever takes place when it begins is the worse off the further clocks are apart; who does not go by clocks does the very same.
