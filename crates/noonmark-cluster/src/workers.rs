@@ -30,7 +30,7 @@
 //! - *A worker keeps the time* for the clients that are at home with it: one that wants to be woken by then says so. So a client needs no timers
 //!   of its executor.
 //!
-//! Worker and client both look for a while before they go to sleep ([`executor`](crate::executor)).
+//! Worker and client both look for a while before they go to sleep ([`executor`]).
 //!
 //! # DistTicToc's algorithm, and ours
 //!
