@@ -271,8 +271,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::run(error.to_string())
 }
 
-/// Runs one client's transactions, until the clock says that it is over.
-#[derive(Clone)]
+/// What one client runs.
 struct Runner {
     run: Arc<WorkersRun>,
     table: Table<u64, i64>,
@@ -281,6 +280,7 @@ struct Runner {
     random: Random,
 }
 
+/// One client's transactions, until the clock says that it is over.
 async fn run_client(
     runner: Runner,
     mut watch: Watch,

@@ -382,7 +382,7 @@ pub struct Spanning {
     pub vote_percent: u8,
     /// Whether what is prepared is read in any case, under `sundial`.
     pub reads_prepared: bool,
-    /// Whether the younger of two is refused though the other has prepared, under protocols that leave that to servers.
+    /// Whether the younger of two is refused though the other has prepared, where it would be kept waiting: not under two-phase locking, which refuses it at once.
     pub refuses_younger: bool,
     /// How far the clocks of the servers are apart, for protocols that go by them.
     pub clocks_apart_us: u32,

@@ -41,7 +41,7 @@ pub(super) fn younger(refuses_younger: bool) -> (&'static str, String) {
     let words = either(
         refuses_younger,
         "is refused whatever the other is about",
-        "waits under sundial and ranges if the other has prepared; is refused otherwise",
+        "waits if the other has prepared, but under two-phase locking; is refused otherwise",
     );
     ("the younger of two writers", words)
 }

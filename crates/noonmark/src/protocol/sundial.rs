@@ -43,10 +43,10 @@
 //! # Nobody waits in a circle
 //!
 //! Only the older waits, for the younger, and for intents alone; everything else is asked again a bounded number of
-//! times. (At a server of a cluster the younger is *busy*, not refused, and what that means is said there: he waits for whoever has prepared, who
-//! waits for nobody and is over soon. That is not in the paper.) `two-phase-wait-die` and `swiss` wait in the same direction. In a database in which the younger wait for
-//! the older as well (`two-phase-wound-wait`), whoever waits for a younger one makes it abort, also here: see
-//! `Me::wound_younger`. Ages are kept across retries, so each transaction is the oldest one day; it may
+//! times. (At a server of a cluster the younger is *busy*, not refused, and what that means is said there: he waits
+//! for whoever has prepared, who waits for nobody and is over soon. That is not in the paper.) `two-phase-wait-die` and
+//! `swiss` wait in the same direction. In a database in which the younger wait for the older as well
+//! (`two-phase-wound-wait`), whoever waits for a younger one makes it abort, also here: see `Me::wound_younger`. Ages are kept across retries, so each transaction is the oldest one day; it may
 //! still lose to writers of what it has only read, which is what the [gate](crate::gate) is for.
 //!
 //! # Mends, and what else is otherwise than printed
