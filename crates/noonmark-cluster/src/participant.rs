@@ -155,6 +155,7 @@ pub struct Participant {
     keeps_answers: bool,
     reads_prepared: bool,
     refuses_younger: bool,
+    lends: bool,
     frozen_ticks: u64,
     /// At least so many: a transaction that writes what it has extended a lease on comes after that lease, and must find time for it wherever it has
     /// frozen some.
@@ -189,6 +190,7 @@ impl Participant {
             keeps_answers: true,
             reads_prepared: false,
             refuses_younger: false,
+            lends: true,
             frozen_ticks: FROZEN_TICKS,
             frozen_ticks_min: 0,
             late_ticks: LATE_TICKS,
@@ -224,6 +226,11 @@ impl Participant {
     /// nothing else: who is past waiting is over soon.
     pub fn with_younger_refused(self, refuses_younger: bool) -> Self {
         Participant { refuses_younger, ..self }
+    }
+
+    /// The same; under `sundial`, whether leases of what somebody is going to write [can be renewed](Branch::lend) for as long as that is safe.
+    pub fn with_lending(self, lends: bool) -> Self {
+        Participant { lends, ..self }
     }
 
     /// The same; where transactions have ranges of commit times, how much of them is [frozen](Branch::freeze): more than by which leases of its
@@ -345,6 +352,7 @@ impl Participant {
                 match branch {
                     Ok(Some(mut branch)) => {
                         branch.read_prepared(self.reads_prepared);
+                        branch.lend(self.lends);
                         branch.freeze(self.frozen_ticks.max(self.frozen_ticks_min));
                         branch.keep_for(self.late_ticks);
                         let Some(id) = branch.begin(age, floor) else {

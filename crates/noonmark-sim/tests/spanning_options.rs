@@ -46,6 +46,7 @@ fn each_option_of_figure_12_does_something() {
         ("replaced at the commit time itself counted as (a)", [(241, 172), (141, 223)]),
         ("rows whose writer has prepared read in any case", [(243, 177), (141, 223)]),
         ("the younger of two writers refused though the other has prepared", [(239, 175), (141, 223)]),
+        ("no lease renewed of a row that somebody is about to write", [(190, 194), (141, 223)]),
         ("leases extended while executing", [(268, 178), (141, 223)]),
         ("leases extended, and three write times", [(277, 165), (141, 223)]),
     ];
@@ -82,23 +83,23 @@ fn findings(size: Size) -> Vec<(Verdict, String)> {
     done.findings.into_iter().map(|finding| (finding.verdict, finding.ours)).collect()
 }
 
-/// Beside Sundial as it is printed, where rows are few: with each of five seeds fewer fail, and under ranges of commit times by more than a
-/// tenth; and what it costs.
+/// Beside Sundial as it is printed, where rows are few: with each of five seeds fewer fail, by more than a tenth in all; and what
+/// it costs.
 #[test]
 fn ours_is_better_than_what_is_printed_where_rows_are_few() {
     let size = Size { rows: 100_000, warm_up_ps: 200_000_000, measured_ps: 1_000_000_000, ..SMALL };
     let found = findings(size);
     let words: Vec<_> = found.iter().map(|(verdict, ours)| (*verdict, ours.as_str())).collect();
-    use Verdict::{Agrees, Differs};
+    use Verdict::Agrees;
     assert_eq!(
         words,
         [
-            (Agrees, "0.884 times: 34.64 % and 39.17 % fail, fewer 5 of 5 times; 14124 and 12893 commits"),
-            (Agrees, "0.807 times: 31.60 % and 39.17 % fail, fewer 5 of 5 times; 14053 and 12893 commits"),
-            (Agrees, "0.973 times: 9.97 messages and 10.25 messages"),
+            (Agrees, "0.710 times: 34.64 % and 48.76 % fail, fewer 5 of 5 times; 14124 and 10045 commits"),
+            (Agrees, "0.648 times: 31.60 % and 48.76 % fail, fewer 5 of 5 times; 14053 and 10045 commits"),
+            (Agrees, "0.817 times: 9.97 messages and 12.20 messages"),
             (Agrees, "0.999 times: 2005 bytes and 2007 bytes"),
-            (Agrees, "1.029 times: 154 µs and 149 µs"),
-            (Differs, "1.066 times: 10.93 messages and 10.25 messages"),
+            (Agrees, "1.041 times: 154 µs and 148 µs"),
+            (Agrees, "0.895 times: 10.93 messages and 12.20 messages"),
         ]
     );
 }
@@ -168,4 +169,26 @@ fn what_is_set_is_run_and_said() {
     assert_eq!(both.of(named("sundial-fig7")), Setting { workers: None, ..both });
     assert_eq!(both.of(named("sundial-table2-cores")), Setting { workers: Some(4), message_ns: None });
     assert_eq!(both.of(named("granularity-fig3a")), Setting::default());
+}
+
+/// The fewer rows there are, the hotter they are, and the more fail under Sundial as it is printed: in the paper a server has ten million.
+#[test]
+#[ignore = "twelve gigabytes and some minutes"]
+fn fewer_rows_are_hotter() {
+    let experiment = named("sundial-fig12-servers");
+    let share = |times: f64| {
+        let cell = Cell {
+            variant: experiment.variant.clone(),
+            protocol: Rules::Printed,
+            granularity: Coarse,
+            cores: 16,
+        };
+        let rows = (Size::FULL.rows as f64 * times) as u64;
+        let run = repro::run(&cell, &Size { rows, ..Size::FULL }, 1).unwrap();
+        let share = run.aborted() as f64 / (run.aborted() + run.committed) as f64;
+        println!("{times} times as many rows: {:.2} % fail", 100.0 * share);
+        share
+    };
+    let shares = [0.25, 1.0, 4.0].map(share);
+    assert!(shares.is_sorted_by(|few, many| *few > 1.1 * many), "{shares:?}");
 }

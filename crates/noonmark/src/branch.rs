@@ -358,6 +358,8 @@ pub struct Branch<H: Host> {
     sealed: Option<Timestamp>,
     /// It has agreed to commit: nobody can make it abort any more.
     has_agreed: bool,
+    /// Whether [leases of what it will write](Branch::lend) can be renewed by others, for as long as that is safe.
+    lends: bool,
     /// Of a transaction that has a range of commit times: how much of it is frozen when it is prepared.
     frozen_ticks: u64,
     /// What has been frozen, from the first to the last.
@@ -378,6 +380,7 @@ impl<H: Host> Branch<H> {
             context,
             sealed: None,
             has_agreed: false,
+            lends: true,
             frozen_ticks: FROZEN_TICKS,
             frozen: None,
             late_ticks: LATE_TICKS,
@@ -388,6 +391,13 @@ impl<H: Host> Branch<H> {
     /// replace it if its lease is over before they can commit.
     pub fn read_prepared(&mut self, in_any_case: bool) {
         self.context.reads_prepared = in_any_case;
+    }
+
+    /// Whether others can renew the leases of what its transactions are going to write until these are sealed, and are lent it once more when
+    /// they vote, until just before the commit time. Unless told otherwise, they do; in print nobody renews a lease from its writer's first access
+    /// on [Sundial §3.3.1, Algorithm 2]. Under `sundial`.
+    pub fn lend(&mut self, lends: bool) {
+        self.lends = lends;
     }
 
     /// Has its transactions freeze so many ticks of their ranges when they are prepared, where they have ranges: [`FROZEN_TICKS`] unless
@@ -535,7 +545,7 @@ impl<H: Host> Branch<H> {
         groups: Range<usize>,
     ) -> Result<Option<Values>, Abort> {
         let (table, sizes) = self.use_groups(table, key, &groups)?;
-        look_until_found(|| {
+        let read = look_until_found(|| {
             let Some(record) = self.context.find(table, key) else { return Ok(None) };
             let laid = self.context.laid(table, record);
             self.context.with_row(sizes, |context, row| {
@@ -543,7 +553,9 @@ impl<H: Host> Branch<H> {
                 let present = context.read_groups_to_write(laid, groups.start, sizes, row, entries)?;
                 Ok(present.then(|| take_values(context, row, sizes)))
             })
-        })
+        })?;
+        self.end_leases();
+        Ok(read)
     }
 
     /// Gives groups of a row that is there new values, whether it has read them or not. False: there is no such row.
@@ -559,7 +571,9 @@ impl<H: Host> Branch<H> {
     ) -> Result<bool, Abort> {
         let (table, sizes) = self.use_groups(table, key, &groups)?;
         let Some(values) = values.split(sizes) else { return Err(self.context.too_long(table, key)) };
-        self.context.write_groups(table, key, groups, |writer| put(writer, sizes, &values))
+        let done = self.context.write_groups(table, key, groups, |writer| put(writer, sizes, &values))?;
+        self.end_leases();
+        Ok(done)
     }
 
     /// Puts a row in. False: there is one, which stays as it is, or, if told to `replace` it, has these values now.
@@ -576,7 +590,10 @@ impl<H: Host> Branch<H> {
         let all = 0..table.groups();
         let (table, sizes) = self.use_groups(table, key, &all)?;
         let Some(values) = values.split(sizes) else { return Err(self.context.too_long(table, key)) };
-        self.context.insert_encoded(table, key, sizes, replace, |writer| put(writer, sizes, &values))
+        let done =
+            self.context.insert_encoded(table, key, sizes, replace, |writer| put(writer, sizes, &values))?;
+        self.end_leases();
+        Ok(done)
     }
 
     /// Changes a column group of a row when the branch is sealed, without reading it; or at once, if the transaction has read or written it.
@@ -605,6 +622,7 @@ impl<H: Host> Branch<H> {
         if context.shared.planted.is(Bug::UpdateBeforeLock) {
             context.apply_updates()?;
         }
+        self.end_leases();
         Ok(done)
     }
 
@@ -614,7 +632,17 @@ impl<H: Host> Branch<H> {
     /// As [`Branch::read`].
     pub fn delete(&mut self, table: &UntypedTable, key: &[u8]) -> Result<bool, Abort> {
         let (table, _) = self.use_groups(table, key, &(0..table.groups()))?;
-        self.context.delete_row(table, key)
+        let done = self.context.delete_row(table, key)?;
+        self.end_leases();
+        Ok(done)
+    }
+
+    /// Unless it [lends](Branch::lend): from here on nobody extends the leases of what it has asked to write.
+    fn end_leases(&mut self) {
+        if self.lends || self.context.order != Some(Order::Logical) {
+            return;
+        }
+        self.context.seal_intents();
     }
 
     /// Reads groups of the rows within the bounds, at most `limit` of them, in the order of the keys or in reverse. No groups, if it is the
@@ -846,7 +874,7 @@ impl<H: Host> Branch<H> {
     /// What will be replaced holds until just before the commit time, which will be this one or a later one. So whoever reads it meanwhile, and
     /// commits before, is in nobody's way.
     fn lend_until(&mut self, at: Timestamp) {
-        if self.context.order != Some(Order::Logical) {
+        if !self.lends || self.context.order != Some(Order::Logical) {
             return;
         }
         for entry in self.context.writes.entries().iter().filter(|entry| entry.hold().prev.is_some()) {

@@ -160,6 +160,26 @@ impl<H: Host> Context<H> {
         Ok(bound)
     }
 
+    /// Seals, of what has leases and will be written, what nobody else may write already. So there is nothing to wait for.
+    pub(crate) fn seal_intents(&mut self) {
+        let asker = Asker::new(&self.shared, self.txn, self.order, self.deadline_ns);
+        for entry in self.writes.entries_mut() {
+            let mut hold = entry.hold();
+            if !hold.intent || hold.prev.is_some() {
+                continue;
+            }
+            let t = entry.table.get();
+            // SAFETY: pinned since the record was found; the offset is of this table's layout.
+            let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
+            let me = asker.me(entry.place());
+            with_protocol!(t.protocol, P => if P::HAS_LEASES {
+                // (Should it be refused, it is once more when everything is sealed.)
+                let _ = P::seal(me, cell, entry.seen(), &mut hold);
+                entry.set_hold(hold);
+            });
+        }
+    }
+
     /// The cells from number `from` on, as far as they are of this protocol; says where that ends. A cell's
     /// [`Rules::write_bound`] is asked for once it is locked; that others are not yet does not matter to it.
     fn seal_run<P: Rules>(

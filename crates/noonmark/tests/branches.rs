@@ -242,3 +242,58 @@ fn an_update_that_does_not_fit_its_group_is_refused() {
         stage.younger.roll_back();
     }
 }
+
+/// How a reader fares that must commit at time 10, beside a writer that has the row, and executes, or has voted to commit at 20.
+fn reads_beside_a_writer(lends: bool, has_voted: bool) -> Result<Vote, &'static str> {
+    let db = Database::builder().host(BranchHost::new(1)).build().unwrap();
+    let table =
+        db.create_table::<u64, i64>("table", TableOptions::new().protocol(Protocol::Sundial)).unwrap();
+    let rows = UntypedTable::of(&table);
+    let key = KeyBytes::of(&ROW);
+    let [mut writer, mut reader] = [(); 2].map(|()| Branch::new(&db).unwrap());
+    writer.lend(lends);
+    let begin = |branch: &mut Branch<BranchHost>, age| {
+        assert!(branch.begin(Age::new(age, SlotId::NOBODY), Timestamp::ZERO).is_some());
+    };
+    let commit = |branch: &mut Branch<BranchHost>| {
+        let at = branch.seal().unwrap();
+        assert_eq!(branch.prepare(at).unwrap(), Vote::Yes);
+        branch.install(at).unwrap();
+    };
+    begin(&mut writer, 1);
+    assert!(writer.insert(&rows, key.as_slice(), &Values::of(&1_i64), false).unwrap());
+    commit(&mut writer);
+
+    begin(&mut writer, 2);
+    begin(&mut reader, 3);
+    assert_eq!(writer.read_to_write(&rows, key.as_slice(), 0..1).unwrap(), Some(Values::of(&1_i64)));
+    assert!(writer.write(&rows, key.as_slice(), 0..1, &Values::of(&2_i64)).unwrap());
+    if has_voted {
+        assert!(writer.seal().unwrap() <= Timestamp::new(20));
+        assert_eq!(writer.prepare(Timestamp::new(20)).unwrap(), Vote::Yes);
+    }
+    reader.read_prepared(true);
+    assert_eq!(reader.read(&rows, key.as_slice(), 0..1).unwrap(), Some(Values::of(&1_i64)));
+    let vote = reader.prepare(Timestamp::new(10));
+    reader.roll_back();
+    // What the reader has found keeps the writer from nothing but earlier times.
+    if !has_voted {
+        let earliest = writer.seal().unwrap();
+        assert_eq!(earliest > Timestamp::new(10), vote.is_ok(), "{earliest}");
+        assert_eq!(writer.prepare(Timestamp::new(20)).unwrap(), Vote::Yes);
+    }
+    writer.install(Timestamp::new(20)).unwrap();
+    begin(&mut reader, 4);
+    assert_eq!(reader.read(&rows, key.as_slice(), 0..1).unwrap(), Some(Values::of(&2_i64)));
+    commit(&mut reader);
+    vote.map_err(|abort| abort.rule())
+}
+
+/// In print nobody renews a lease from its writer's first access on; here it can be, and is once more when he votes.
+#[test]
+fn leases_of_what_will_be_written_are_lent() {
+    for has_voted in [false, true] {
+        assert_eq!(reads_beside_a_writer(true, has_voted), Ok(Vote::Yes));
+        assert_eq!(reads_beside_a_writer(false, has_voted), Err("sundial: renew, locked"));
+    }
+}

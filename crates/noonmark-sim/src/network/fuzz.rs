@@ -138,6 +138,7 @@ impl ClusterCase {
             cache: None,
             reads_prepared: false,
             refuses_younger: false,
+            lends: true,
             frozen_ticks: FROZEN_TICKS,
             range_room: RANGE_ROOM_DEFAULT,
             begins_by_clock: false,
@@ -244,6 +245,7 @@ impl ClusterCase {
         }
         let mut random = Random::new(seed, 13);
         case.cluster.refuses_younger = random.below(8) == 0;
+        case.cluster.lends = random.below(8) != 0;
         case.asks_for_strict = case.cluster.order() == Order::Momentary;
         case
     }

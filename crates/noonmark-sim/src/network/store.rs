@@ -59,6 +59,8 @@ pub struct ClusterSpec {
     pub reads_prepared: bool,
     /// Whether the younger of two is refused though the other has prepared.
     pub refuses_younger: bool,
+    /// Whether leases of what somebody is going to write can be renewed for as long as that is safe, under `sundial`.
+    pub lends: bool,
     /// Where transactions have ranges of commit times, how many ticks of them are frozen when they are prepared.
     pub frozen_ticks: u64,
     /// There, how many ticks of room are left to one that must come before another.
@@ -105,6 +107,7 @@ impl ClusterSpec {
             cache: None,
             reads_prepared: false,
             refuses_younger: false,
+            lends: true,
             frozen_ticks: FROZEN_TICKS,
             range_room: RANGE_ROOM_DEFAULT,
             begins_by_clock: false,
@@ -203,7 +206,7 @@ impl ClusterStore {
             let participant = participant.with_wait_max(spec.wait_max_ns).planted(spec.planted);
             let participant = participant.with_table_leases(spec.table_leases);
             let participant = participant.with_late_ticks(spec.clock(number).distance(spec.late_max_ns));
-            let participant = participant.with_prepared_read(spec.reads_prepared);
+            let participant = participant.with_prepared_read(spec.reads_prepared).with_lending(spec.lends);
             Ok(participant.with_younger_refused(spec.refuses_younger).with_frozen_ticks(spec.frozen_ticks))
         });
         let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;

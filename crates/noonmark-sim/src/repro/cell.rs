@@ -195,6 +195,7 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
             let printed = Spanning {
                 reads_prepared: true,
                 refuses_younger: true,
+                lends: false,
                 leases: Leases::default(),
                 ..*spanning
             };
@@ -290,6 +291,7 @@ fn on_servers(
         cache: reuse.filter(|_| spanning.cache_permille > 0).map(cache),
         reads_prepared: spanning.reads_prepared,
         refuses_younger: spanning.refuses_younger,
+        lends: spanning.lends,
         clock_skew_ns: u64::from(spanning.clocks_apart_us) * 1_000,
         frozen_ticks: spanning.frozen_ticks,
         range_room: spanning.range_room,

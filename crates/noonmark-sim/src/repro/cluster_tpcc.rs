@@ -118,6 +118,7 @@ const WAREHOUSES: Warehouses = Warehouses {
     cache_permille: 4_000,
     reads_prepared: false,
     refuses_younger: false,
+    lends: true,
     vote_percent: 80,
     then_is_later: false,
 };
@@ -290,6 +291,10 @@ const ALTERNATIVES: &[Alternative] = &[
     Alternative {
         words: "the younger of two writers refused though the other has prepared",
         change: |variant| of_workload(variant, |warehouses| warehouses.refuses_younger = true),
+    },
+    Alternative {
+        words: "no lease renewed of a row that somebody is about to write",
+        change: |variant| of_workload(variant, |warehouses| warehouses.lends = false),
     },
     Alternative {
         words: "replaced at the commit time itself counted as (a)",

@@ -103,8 +103,8 @@ pub enum Rules {
     Clocked,
     /// Those of `sundial`, at servers that come by TPC-C's items like this.
     Items(ItemsBy),
-    /// Those of `sundial` as they are printed: what is prepared is read in any case, the younger of two writers is refused, and leases are extended at
-    /// commit only. But leases can be renewed while a writer executes, and whoever votes lends what it will replace, as here.
+    /// Those of `sundial` as they are printed: what is prepared is read in any case, the younger of two writers is refused, leases are extended at
+    /// commit only, and nobody's from its writer's first access on.
     Printed,
     /// Those of `tictoc` at workers that share nothing: what a transaction reads and writes in one set or in two, and how many workers.
     Sets(WorkingSet, Workers),
@@ -384,6 +384,8 @@ pub struct Spanning {
     pub reads_prepared: bool,
     /// Whether the younger of two is refused though the other has prepared, where it would be kept waiting: not under two-phase locking, which refuses it at once.
     pub refuses_younger: bool,
+    /// Whether leases of what somebody is going to write can be renewed for as long as that is safe, under `sundial`.
+    pub lends: bool,
     /// How far the clocks of the servers are apart, for protocols that go by them.
     pub clocks_apart_us: u32,
     /// Whether what was replaced at the commit time itself is counted as if it had been later: case (a) of Sundial's Figure 12, not (b).
@@ -514,6 +516,8 @@ pub struct Warehouses {
     pub reads_prepared: bool,
     /// Whether the younger of two is refused though the other has prepared, under protocols that leave that to servers.
     pub refuses_younger: bool,
+    /// Whether leases of what somebody is going to write can be renewed for as long as that is safe, under `sundial`.
+    pub lends: bool,
     /// Where reuse is voted on: how many percent of the votes must be for it.
     pub vote_percent: u8,
     /// Whether what was replaced at the commit time itself is counted as if it had been later: case (a) of Sundial's Figure 12, not (b).
@@ -571,6 +575,7 @@ impl Spanning {
             vote_percent,
             reads_prepared,
             refuses_younger,
+            lends,
             clocks_apart_us,
             then_is_later,
             frozen_ticks,
@@ -643,6 +648,7 @@ impl Spanning {
             (Axis::CLOCKS, format!("{clocks_apart_us} µs")),
             words::prepared(reads_prepared),
             words::younger(refuses_younger),
+            words::lending(lends),
             (
                 "whole tables",
                 either(leases_tables, "have leases where they are seldom written", "have no leases"),

@@ -120,6 +120,7 @@ impl Warehouses {
             ),
             words::prepared(self.reads_prepared),
             words::younger(self.refuses_younger),
+            words::lending(self.lends),
             ("whole tables", "have leases where a protocol's name says so".to_owned()),
             words::votes(self.vote_percent),
             words::replaced_then(self.then_is_later),
@@ -173,6 +174,7 @@ pub(super) fn run(
         cache: reuse.map(cache),
         reads_prepared: warehouses.reads_prepared,
         refuses_younger: warehouses.refuses_younger,
+        lends: warehouses.lends,
         table_leases: (cell.protocol == Rules::Items(CacheAndTableLeases)).then(TableLeases::default),
         policy: Policy {
             attempts_max: None,

@@ -46,6 +46,15 @@ pub(super) fn younger(refuses_younger: bool) -> (&'static str, String) {
     ("the younger of two writers", words)
 }
 
+pub(super) fn lending(lends: bool) -> (&'static str, String) {
+    let words = either(
+        lends,
+        "is renewed until the writer prepares, who lends it until just before he replaces the row",
+        "is renewed by nobody",
+    );
+    ("the lease of a row that somebody is about to write", words)
+}
+
 pub(super) fn votes(percent: u8) -> (&'static str, String) {
     ("copies are reused by vote", format!("if {percent} % of the votes of their table are for it"))
 }

@@ -35,7 +35,7 @@
 //! At a server of a cluster a transaction is sealed while messages go round. There the version is not locked: it can be read, for as long
 //! as its lease lasts, which readers extend no more ([`seal_readably`]). The one who has sealed it does once, when he votes: to just before the
 //! time that he has agreed to, as he will commit no earlier. So case (c) is what is prepared, and nobody is in the way who commits
-//! before it.
+//! before it. (To do as the paper has it is a [choice](crate::branch::Branch::lend) of the experiments.)
 //!
 //! With the intent held the version cannot change, so a read-modify-write reads after taking it and cannot
 //! lose its update; nor is its read in need of a lease, since it writes the row at the commit time itself.
