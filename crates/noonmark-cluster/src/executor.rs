@@ -116,21 +116,32 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The futures that can go on.
-struct Ready {
-    indices: Mutex<Vec<usize>>,
-    bed: Bed,
+/// What is rung when a task has been woken.
+pub(crate) trait Bell: Send + Sync + 'static {
+    /// That task is to be polled.
+    fn ring(&self, index: usize);
 }
 
-/// One future's waker.
-struct Task {
+/// The waker of one of several tasks.
+pub(crate) struct TaskWaker<B> {
     index: usize,
-    /// Whether it is among those that can go on.
+    /// Whether it is to be polled, and the bell has rung for that.
     is_ready: AtomicBool,
-    ready: Arc<Ready>,
+    bell: B,
 }
 
-impl Wake for Task {
+impl<B: Bell> TaskWaker<B> {
+    pub(crate) fn new(index: usize, bell: B) -> Arc<Self> {
+        Arc::new(TaskWaker { index, is_ready: AtomicBool::new(false), bell })
+    }
+
+    /// Before the task is polled: who wakes it from here on has it polled once more.
+    pub(crate) fn begin_poll(&self) {
+        self.is_ready.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl<B: Bell> Wake for TaskWaker<B> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -138,9 +149,21 @@ impl Wake for Task {
     fn wake_by_ref(self: &Arc<Self>) {
         // Release and Acquire: whoever finds it ready already has had its say seen by the poll that is still to come.
         if !self.is_ready.swap(true, Ordering::AcqRel) {
-            self.ready.indices.lock().unwrap_or_else(PoisonError::into_inner).push(self.index);
-            self.ready.bed.wake();
+            self.bell.ring(self.index);
         }
+    }
+}
+
+/// The futures that can go on.
+struct Ready {
+    indices: Mutex<Vec<usize>>,
+    bed: Bed,
+}
+
+impl Bell for Arc<Ready> {
+    fn ring(&self, index: usize) {
+        self.indices.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+        self.bed.wake();
     }
 }
 
@@ -157,10 +180,10 @@ pub fn block_on_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::O
     let mut futures: Vec<Option<Pin<Box<F>>>> =
         futures.into_iter().map(|future| Some(Box::pin(future))).collect();
     let mut values: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
-    let ready = Arc::new(Ready { indices: Mutex::new((0..futures.len()).collect()), bed: Bed::new() });
-    let task = |index| Arc::new(Task { index, is_ready: AtomicBool::new(true), ready: ready.clone() });
-    let tasks: Vec<Arc<Task>> = (0..futures.len()).map(task).collect();
+    let ready = Arc::new(Ready { indices: Mutex::new(Vec::new()), bed: Bed::new() });
+    let tasks: Vec<_> = (0..futures.len()).map(|index| TaskWaker::new(index, ready.clone())).collect();
     let wakers: Vec<Waker> = tasks.iter().map(|task| Waker::from(task.clone())).collect();
+    wakers.iter().for_each(Waker::wake_by_ref);
     let mut left = futures.len();
     let mut batch = Vec::new();
     while left > 0 {
@@ -169,8 +192,7 @@ pub fn block_on_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::O
             ready.bed.wait();
         }
         for index in batch.drain(..) {
-            // Before it is polled: who wakes it from here on has it polled once more.
-            tasks[index].is_ready.swap(false, Ordering::AcqRel);
+            tasks[index].begin_poll();
             let Some(future) = &mut futures[index] else { continue };
             if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&wakers[index])) {
                 values[index] = Some(value);

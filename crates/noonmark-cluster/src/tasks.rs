@@ -6,13 +6,13 @@
 //! A task that panics ends by it: its client is dropped, and so what it had begun is rolled back. The worker goes on, whatever of the user's panics:
 //! the program, what it leaves behind when it is dropped, the value that nobody waits for, or the panic itself.
 
+use crate::executor::TaskWaker;
 use crate::workers::Doorbell;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// What a task comes to: a future that may be awaited on any executor, or [blocked on](crate::executor::block_on). The task goes on if this is
 /// dropped.
@@ -164,30 +164,9 @@ fn drop_quietly<T>(value: T) {
     }
 }
 
-/// Wakes one task of a worker.
-struct TaskWaker {
-    index: usize,
-    /// Whether it is among those that are to be polled.
-    is_ready: AtomicBool,
-    doorbell: Doorbell,
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        // Release and Acquire: whoever finds it ready already has had its say seen by the poll that is still to come.
-        if !self.is_ready.swap(true, Ordering::AcqRel) {
-            self.doorbell.ring(self.index);
-        }
-    }
-}
-
 struct Running {
     future: LocalFuture<()>,
-    waking: Arc<TaskWaker>,
+    waking: Arc<TaskWaker<Doorbell>>,
     waker: Waker,
 }
 
@@ -208,10 +187,9 @@ impl Tasks {
     /// One more. It is to be polled: the bell has rung.
     pub(crate) fn start(&mut self, program: Program) {
         let index = self.free.pop().unwrap_or(self.running.len());
-        let is_ready = AtomicBool::new(false);
-        let waking = Arc::new(TaskWaker { index, is_ready, doorbell: self.doorbell.clone() });
+        let waking = TaskWaker::new(index, self.doorbell.clone());
         let waker = Waker::from(waking.clone());
-        waking.wake_by_ref();
+        waker.wake_by_ref();
         let running = Some(Running { future: program(), waking, waker });
         match self.running.get_mut(index) {
             Some(place) => *place = running,
@@ -222,8 +200,7 @@ impl Tasks {
     /// Polls one for which the bell has rung. (If that was for one that has had this number before, for nothing.)
     pub(crate) fn poll(&mut self, index: usize) {
         let Some(Some(running)) = self.running.get_mut(index) else { return };
-        // Before it is polled: who wakes it from here on has it polled once more.
-        running.waking.is_ready.swap(false, Ordering::AcqRel);
+        running.waking.begin_poll();
         // A program's own panic is caught within. Here it is what is dropped with the answer, as nobody waits for it, or who is woken by it.
         let mut context = Context::from_waker(&running.waker);
         let polled = catch_unwind(AssertUnwindSafe(|| running.future.as_mut().poll(&mut context).is_ready()));

@@ -62,7 +62,7 @@
 
 use crate::client::{Link, Received};
 use crate::coordinator::Outgoing;
-use crate::executor::{self, LOOKS_MAX, look_again};
+use crate::executor::{self, Bell, LOOKS_MAX, look_again};
 use crate::message::{Answer, ClientId, Reply, Request};
 use crate::participant::Participant;
 use crate::partition::ServerId;
@@ -266,8 +266,8 @@ pub(crate) struct Doorbell {
     worker: usize,
 }
 
-impl Doorbell {
-    pub(crate) fn ring(&self, task: usize) {
+impl Bell for Doorbell {
+    fn ring(&self, task: usize) {
         if Here::at(&self.hub, self.worker, |here| here.woken.push_back(task)).is_none() {
             self.hub.post(self.worker, Letter::Woken(task));
         }

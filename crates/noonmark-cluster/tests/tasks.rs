@@ -1,11 +1,14 @@
 //! Programs that run on the workers' own threads: beside clients elsewhere money is conserved; a client may leave its task and come to another; who
 //! panics or blocks ends nobody else; and nothing outlives the cluster.
 
-use noonmark::{Protocol, TableOptions};
+mod accounts;
+
+use accounts::{ACCOUNTS, EACH, accounts_of, by_key};
+use noonmark::Protocol;
 use noonmark_cluster::client::{Client, ClusterAbort, Table};
 use noonmark_cluster::cluster::{ClientError, Cluster};
 use noonmark_cluster::executor::block_on;
-use noonmark_cluster::partition::{Partitioning, ServerId};
+use noonmark_cluster::partition::ServerId;
 use noonmark_cluster::tasks::{Task, TaskError};
 use noonmark_cluster::workers::WorkerLink;
 use std::cell::Cell;
@@ -19,23 +22,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-const ACCOUNTS: u64 = 8;
-const EACH: i64 = 100;
-
-/// Those of even keys are with the first of two workers, those of odd ones with the other.
-fn accounts_of(workers: u16, protocol: Protocol) -> (Cluster, Table<u64, i64>) {
-    let cluster = Cluster::builder().workers(workers).wait_max(Duration::from_secs(3_600)).build().unwrap();
-    let by_key = Partitioning::Ranges((1..ACCOUNTS).map(|key| key.to_be_bytes().to_vec()).collect());
-    let options = TableOptions::new().protocol(protocol);
-    let accounts = cluster.create_table::<u64, i64>("accounts", options, by_key).unwrap();
-    let filled: Result<(), ClusterAbort> = block_on(cluster.transact(async |tx| {
-        for account in 0..ACCOUNTS {
-            tx.insert(&accounts, account, EACH).await?;
-        }
-        Ok(())
-    }));
-    assert_eq!(filled, Ok(()));
-    (cluster, accounts)
+/// Those of even keys are with the first worker, those of odd ones with the second. Nobody is refused for having waited.
+fn workers(count: u16, protocol: Protocol) -> (Cluster, Table<u64, i64>) {
+    let builder = Cluster::builder().workers(count).wait_max(Duration::from_secs(3_600));
+    accounts_of(builder, protocol, by_key(ACCOUNTS))
 }
 
 fn at(worker: u16) -> ServerId {
@@ -89,7 +79,7 @@ async fn bank(client: &mut Client<WorkerLink>, accounts: &Table<u64, i64>, seed:
 #[test]
 fn tasks_and_clients_elsewhere_conserve_money() {
     for protocol in [Protocol::Sundial, Protocol::TwoPhaseWaitDie, Protocol::TicToc, Protocol::Dynamic] {
-        let (cluster, accounts) = accounts_of(2, protocol);
+        let (cluster, accounts) = workers(2, protocol);
         let mut tasks: Vec<Task<()>> = Vec::new();
         for seed in 0..6 {
             let of_task = accounts.clone();
@@ -119,7 +109,7 @@ fn tasks_and_clients_elsewhere_conserve_money() {
 /// queue and through it arrives in the order in which it was sent, or it would meet its own locks, or lose one of its transfers.
 #[test]
 fn a_client_may_leave_its_task_and_come_to_another() {
-    let (cluster, accounts) = accounts_of(2, Protocol::Sundial);
+    let (cluster, accounts) = workers(2, Protocol::Sundial);
     let poll_some = |client: &mut Client<WorkerLink>, accounts: &Table<u64, i64>, polls: u32| {
         let mut future = pin!(transfer(client, accounts, 0, 1));
         let mut context = Context::from_waker(Waker::noop());
@@ -150,10 +140,10 @@ fn a_client_may_leave_its_task_and_come_to_another() {
 }
 
 /// One that has been elsewhere, and comes back to its worker's thread before what it has sent there has been looked at, is not overtaken by its
-/// own end: what it has left would be there for ever.
+/// own end: what it has left would be there for ever. (Broken, this hangs: who gets the name next is not heard.)
 #[test]
 fn a_client_that_comes_back_sends_through_the_queue() {
-    let (cluster, accounts) = accounts_of(1, Protocol::TwoPhaseWaitDie);
+    let (cluster, accounts) = workers(1, Protocol::TwoPhaseWaitDie);
     for polls in [1, 2, 3].repeat(20) {
         let lent = cluster.spawn_at(at(0), |client| async { client });
         let mut client = block_on(lent.unwrap()).unwrap();
@@ -173,14 +163,14 @@ fn a_client_that_comes_back_sends_through_the_queue() {
         give.send(client).unwrap();
         assert_eq!(block_on(drops.unwrap()), Ok(()));
         let moved = block_on(transfer(&mut cluster.client().unwrap(), &accounts, 0, 1));
-        assert_eq!(moved, Ok(()));
+        assert_eq!(moved, Ok(()), "after {polls} polls");
     }
     all_is_there(&cluster, &accounts, "after all that");
 }
 
 #[test]
 fn a_task_is_woken_from_any_thread() {
-    let (cluster, accounts) = accounts_of(1, Protocol::Sundial);
+    let (cluster, accounts) = workers(1, Protocol::Sundial);
     let shared: Arc<Mutex<(Vec<u64>, Option<Waker>)>> = Arc::default();
     let of_task = shared.clone();
     let task = cluster.spawn_at(at(0), move |mut client| async move {
@@ -209,13 +199,13 @@ fn a_task_is_woken_from_any_thread() {
             waker.wake();
         }
     }
-    assert_eq!(block_on(task).unwrap()[1..], [EACH + 1; 7]);
+    assert_eq!(block_on(task).unwrap()[1..], [EACH + 1; ACCOUNTS as usize - 1]);
 }
 
 /// A lone worker, each of whose tasks is always ready, goes on with the letters of others.
 #[test]
 fn busy_tasks_keep_nobody_from_his_answers() {
-    let (cluster, accounts) = accounts_of(1, Protocol::Sundial);
+    let (cluster, accounts) = workers(1, Protocol::Sundial);
     let (tell, told) = mpsc::channel::<()>();
     let busy = move |_| async move {
         poll_fn(|context| match told.try_recv() {
@@ -239,7 +229,7 @@ fn tasks_that_stay_at_their_worker_keep_nobody_else_out() {
     /// Tasks that have run so many transactions without being told to stop have had their worker to themselves.
     const ENOUGH: u64 = 1_000_000;
     for count in [1, 63, 64, 65, 200] {
-        let (cluster, accounts) = accounts_of(2, Protocol::Sundial);
+        let (cluster, accounts) = workers(2, Protocol::Sundial);
         let is_over = Arc::new(AtomicBool::new(false));
         let of_own_worker = |number: u64| {
             let (accounts, is_over) = (accounts.clone(), is_over.clone());
@@ -279,7 +269,7 @@ fn tasks_that_stay_at_their_worker_keep_nobody_else_out() {
 /// A task that panics, or would block its worker, is told of, and what it had begun is rolled back.
 #[test]
 fn who_panics_or_blocks_ends_nobody_else() {
-    let (cluster, accounts) = accounts_of(2, Protocol::TwoPhaseWaitDie);
+    let (cluster, accounts) = workers(2, Protocol::TwoPhaseWaitDie);
     let of_task = accounts.clone();
     let panics = cluster.spawn_at(at(0), move |mut client| async move {
         let done: Result<(), ClusterAbort> = client
@@ -367,7 +357,7 @@ fn nothing_outlives_the_cluster() {
             self.0.send(thread::current().name().map(str::to_owned)).unwrap();
         }
     }
-    let (cluster, accounts) = accounts_of(2, Protocol::Sundial);
+    let (cluster, accounts) = workers(2, Protocol::Sundial);
     let (tell, told) = mpsc::channel();
     let (begun, has_begun) = mpsc::channel();
     let waits = cluster.spawn_at(at(1), move |mut client| async move {
@@ -388,7 +378,7 @@ fn nothing_outlives_the_cluster() {
     assert_eq!(block_on(waits.unwrap()), Err(TaskError::Dropped));
 
     // One that keeps its cluster ends it, on the worker's own thread.
-    let (cluster, accounts) = accounts_of(2, Protocol::Sundial);
+    let (cluster, accounts) = workers(2, Protocol::Sundial);
     let own = cluster.clone();
     let last = cluster.spawn_at(at(0), move |mut client| async move {
         let moved = transfer(&mut client, &accounts, 0, 1).await;
@@ -401,7 +391,7 @@ fn nothing_outlives_the_cluster() {
 
 #[test]
 fn tasks_that_cannot_be() {
-    let (cluster, _) = accounts_of(2, Protocol::Sundial);
+    let (cluster, _) = workers(2, Protocol::Sundial);
     let error = cluster.spawn_at(at(2), |_| async {}).err().unwrap();
     assert_eq!(error, ClientError::NoWorker(at(2), 2));
     assert_eq!(error.to_string(), "there is no server 2: there are 2, numbered from 0");

@@ -1,6 +1,9 @@
 //! Clusters of share-nothing workers: what holds under every protocol while threads do as they please, and what clients are told when
 //! something goes wrong. No test knows how long anything takes, and each ends by itself.
 
+mod accounts;
+
+use accounts::{ACCOUNTS, EACH, accounts_of, by_key};
 use noonmark::{AbortKind, Column, IndexKind, Order, Protocol, SchemaError, TableOptions};
 use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
 use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table};
@@ -18,8 +21,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-const ACCOUNTS: u64 = 12;
-const EACH: i64 = 100;
 const FOREVER: Duration = Duration::from_secs(1 << 32);
 
 /// All protocols: those that lock early and late, in either order, those that wait and those that do not.
@@ -40,25 +41,6 @@ const PROTOCOLS: &[Protocol] = &[
 
 fn hash() -> Partitioning {
     Partitioning::Hash { prefix_bytes: 8 }
-}
-
-/// The rows of even keys are with one worker, and those of odd ones with the other, if there are two.
-fn by_key(rows: u64) -> Partitioning {
-    Partitioning::Ranges((1..rows).map(|key| key.to_be_bytes().to_vec()).collect())
-}
-
-fn accounts_of(builder: Builder, protocol: Protocol, spread: Partitioning) -> (Cluster, Table<u64, i64>) {
-    let cluster = builder.build().unwrap();
-    let options = TableOptions::new().protocol(protocol);
-    let accounts = cluster.create_table::<u64, i64>("accounts", options, spread).unwrap();
-    let filled: Result<(), ClusterAbort> = block_on(cluster.transact(async |tx| {
-        for account in 0..ACCOUNTS {
-            tx.insert(&accounts, account, EACH).await?;
-        }
-        Ok(())
-    }));
-    assert_eq!(filled, Ok(()));
-    (cluster, accounts)
 }
 
 async fn transfer(
