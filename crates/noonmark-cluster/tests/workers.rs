@@ -955,6 +955,40 @@ fn a_transaction_may_await_anything() {
     assert_eq!(read, Ok(2 * EACH));
 }
 
+/// Of a range on several servers as many rows come as were asked for, those that are first in either order; out of copied nodes, too.
+#[test]
+fn limits_hold_across_servers() {
+    let cache = CacheOptions { bytes_max: 1 << 16, banks: 1, reuse: ReusePolicy::Always };
+    for spread in [hash(), by_key(ACCOUNTS), Partitioning::Replicated] {
+        for caches in [false, true] {
+            let builder = Cluster::builder().workers(3);
+            let builder = if caches { builder.cache(cache) } else { builder };
+            let (cluster, accounts) = accounts_of(builder, Protocol::Sundial, spread.clone());
+            let mut client = cluster.client().unwrap();
+            for (lower, upper) in [(0, ACCOUNTS), (3, 9), (4, 5), (7, 7)] {
+                for (limit, reverse) in (0..14).flat_map(|limit| [(limit, false), (limit, true)]) {
+                    let mut expected: Vec<_> = (lower..upper).map(|account| (account, EACH)).collect();
+                    if reverse {
+                        expected.reverse();
+                    }
+                    expected.truncate(limit);
+                    let read = block_on(
+                        client.transact(async |tx| tx.range(&accounts, lower..upper, reverse, limit).await),
+                    );
+                    let what = format!("{spread:?}, {caches}, {lower}..{upper}, {reverse}, {limit}");
+                    assert_eq!(read, Ok::<_, ClusterAbort>(expected), "{what}");
+                }
+            }
+            let counts = cluster.cache_counts();
+            assert_eq!(
+                counts.reused > 0,
+                caches && spread != Partitioning::Replicated,
+                "{spread:?}: {counts:?}"
+            );
+        }
+    }
+}
+
 /// Copies are read by several threads at a time, and money that goes round while they are is conserved for whoever adds it up.
 #[test]
 fn what_is_read_out_of_copies_adds_up() {

@@ -102,6 +102,10 @@ fn planted_bugs_are_found() {
         (Bug::UnannouncedTakenForLocked, &[Protocol::Occ][..], 4000),
         (Bug::LostRowPassedOver, all, 2000),
     ];
+    assert!(
+        Bug::ALL.iter().all(|bug| cases.iter().any(|(known, ..)| known == bug)),
+        "a bug that nobody looks for"
+    );
     // Whoever is done takes the next, as some hide far longer than others.
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
