@@ -6,7 +6,7 @@
 mod helpers;
 mod on_servers;
 
-use helpers::{LOOK, SMALL, named};
+use helpers::{LOOK, SMALL, concluded, named};
 use noonmark::Protocol::{
     self, Adaptive, Dynamic, Occ, Sundial, Swiss, TicToc, TwoPhaseNoWait, TwoPhaseWaitDie,
 };
@@ -632,4 +632,12 @@ fn sundial_figures_10_and_11() {
             ("sundial, hybrid", 1681, 0),
         ]
     );
+    // With so few rows.
+    let verdicts = |name| {
+        let done = concluded(&Plan { experiments: vec![named(name)], ..LOOK });
+        done.findings.into_iter().map(|finding| finding.verdict).collect::<Vec<_>>()
+    };
+    use Verdict::{Agrees, Differs};
+    assert_eq!(verdicts("sundial-fig10"), [Differs, Agrees, Differs, Differs, Differs, Agrees, Agrees]);
+    assert_eq!(verdicts("sundial-fig11"), [Agrees, Differs, Agrees, Differs, Differs, Differs]);
 }
