@@ -173,7 +173,7 @@ fn what_is_set_is_run_and_said() {
 
 /// The fewer rows there are, the hotter they are, and the more fail under Sundial as it is printed: in the paper a server has ten million.
 #[test]
-#[ignore = "twelve gigabytes and some minutes"]
+#[ignore = "twelve gigabytes and a minute"]
 fn fewer_rows_are_hotter() {
     let experiment = named("sundial-fig12-servers");
     let share = |times: f64| {
