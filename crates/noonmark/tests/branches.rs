@@ -18,6 +18,16 @@ struct Stage {
 
 const ROW: u64 = 1;
 
+fn begin(branch: &mut Branch<BranchHost>, age: u64) {
+    assert!(branch.begin(Age::new(age, SlotId::NOBODY), Timestamp::ZERO).is_some());
+}
+
+fn commit(branch: &mut Branch<BranchHost>) {
+    let at = branch.seal().unwrap();
+    assert_eq!(branch.prepare(at).unwrap(), Vote::Yes);
+    branch.install(at).unwrap();
+}
+
 impl Stage {
     /// With one row that holds 10.
     fn new(build: impl Fn(Builder<BranchHost>) -> Builder<BranchHost>) -> Self {
@@ -38,14 +48,12 @@ impl Stage {
 
     fn begin(&mut self) {
         for (age, branch) in [(1, &mut self.older), (2, &mut self.younger)] {
-            assert!(branch.begin(Age::new(age, SlotId::NOBODY), Timestamp::ZERO).is_some());
+            begin(branch, age);
         }
     }
 
     fn commit_older(&mut self) {
-        let at = self.older.seal().unwrap();
-        assert_eq!(self.older.prepare(at).unwrap(), Vote::Yes);
-        self.older.install(at).unwrap();
+        commit(&mut self.older);
     }
 
     /// The values that the index has entries for.
@@ -201,14 +209,6 @@ fn an_update_that_was_held_as_its_group_was_read_is_made_once() {
     let rows = UntypedTable::of(&db.create_table::<u64, (i64, i64)>("table", options).unwrap());
     let [mut one, mut other] = [(); 2].map(|()| Branch::new(&db).unwrap());
     let key = KeyBytes::of(&ROW);
-    let begin = |branch: &mut Branch<BranchHost>, age| {
-        assert!(branch.begin(Age::new(age, SlotId::NOBODY), Timestamp::ZERO).is_some());
-    };
-    let commit = |branch: &mut Branch<BranchHost>| {
-        let at = branch.seal().unwrap();
-        assert_eq!(branch.prepare(at).unwrap(), Vote::Yes);
-        branch.install(at).unwrap();
-    };
     begin(&mut one, 1);
     assert!(one.insert(&rows, key.as_slice(), &Values::of(&(10_i64, 20_i64)), false).unwrap());
     commit(&mut one);
@@ -252,14 +252,6 @@ fn reads_beside_a_writer(lends: bool, has_voted: bool) -> Result<Vote, &'static 
     let key = KeyBytes::of(&ROW);
     let [mut writer, mut reader] = [(); 2].map(|()| Branch::new(&db).unwrap());
     writer.lend(lends);
-    let begin = |branch: &mut Branch<BranchHost>, age| {
-        assert!(branch.begin(Age::new(age, SlotId::NOBODY), Timestamp::ZERO).is_some());
-    };
-    let commit = |branch: &mut Branch<BranchHost>| {
-        let at = branch.seal().unwrap();
-        assert_eq!(branch.prepare(at).unwrap(), Vote::Yes);
-        branch.install(at).unwrap();
-    };
     begin(&mut writer, 1);
     assert!(writer.insert(&rows, key.as_slice(), &Values::of(&1_i64), false).unwrap());
     commit(&mut writer);
