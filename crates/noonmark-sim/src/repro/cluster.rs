@@ -61,7 +61,8 @@ pub const ALL: &[Experiment] = &[
         points: Points { all: MESSAGES_NS, few: &[200, 10_000] },
         protocols: &[SUNDIAL, WAIT_DIE, F1, MAAT, DYNAMIC, TICTOC],
         claims: FIGURE_7_MESSAGES,
-        alternatives: &[],
+        alternatives: DEAR_ALTERNATIVES,
+        ablated: &[(SUNDIAL, Coarse), (WAIT_DIE, Coarse)],
         ..FIGURE
     },
     Experiment {
@@ -141,7 +142,8 @@ pub const ALL: &[Experiment] = &[
         points: Points { all: MESSAGES_NS, few: &[200, 10_000] },
         protocols: &[SUNDIAL, ALWAYS, NEVER, HYBRID],
         claims: FIGURE_11_MESSAGES,
-        alternatives: &[],
+        alternatives: DEAR_CACHE_ALTERNATIVES,
+        ablated: &[(SUNDIAL, Coarse), (ALWAYS, Coarse), (HYBRID, Coarse)],
         left_out: OF_THE_CACHE,
         ..FIGURE
     },
@@ -216,7 +218,8 @@ pub const ALL: &[Experiment] = &[
         points: Points { all: &[16, 64, 256], few: &[16, 64] },
         protocols: &[SUNDIAL, WAIT_DIE, F1, MAAT, DYNAMIC, TICTOC],
         claims: GROWING,
-        alternatives: &[],
+        alternatives: GROWING_ALTERNATIVES,
+        ablated: &[(SUNDIAL, Coarse)],
         left_out: &[],
         ..FIGURE
     },
@@ -351,6 +354,18 @@ const MESSAGE_THREADS: Alternative = Alternative {
     words: "two threads for messages either way",
     change: |variant| of_workload(variant, |spanning| spanning.io_threads = 2),
 };
+const AT_ONCE: Alternative = Alternative {
+    words: "run again at once after conflicts",
+    change: |variant| of_workload(variant, |spanning| spanning.backoff_max_us = 0),
+};
+const MOSTLY_REMOTE: Alternative = Alternative {
+    words: "three quarters of the accesses remote, as if keys knew no home",
+    change: |variant| of_workload(variant, |spanning| spanning.remote_percent = 75),
+};
+const HALF_THE_VOTES: Alternative = Alternative {
+    words: "copies reused if half of the votes are for it",
+    change: |variant| of_workload(variant, |spanning| spanning.vote_percent = 50),
+};
 
 const ALTERNATIVES: &[Alternative] = &[
     TOGETHER,
@@ -368,10 +383,7 @@ const ALTERNATIVES: &[Alternative] = &[
         words: "accesses that take 5 µs",
         change: |variant| of_workload(variant, |spanning| spanning.access_ns = 5_000),
     },
-    Alternative {
-        words: "run again at once after conflicts",
-        change: |variant| of_workload(variant, |spanning| spanning.backoff_max_us = 0),
-    },
+    AT_ONCE,
     BUFFERED,
     BUFFERED_TOGETHER,
     Alternative {
@@ -1011,16 +1023,10 @@ const TABLE_1: &[Claim] = &[
 ];
 
 const CACHE_ALTERNATIVES: &[Alternative] = &[
-    Alternative {
-        words: "three quarters of the accesses remote, as if keys knew no home",
-        change: |variant| of_workload(variant, |spanning| spanning.remote_percent = 75),
-    },
+    MOSTLY_REMOTE,
     TOGETHER,
     DEAR_MESSAGES,
-    Alternative {
-        words: "copies reused if half of the votes are for it",
-        change: |variant| of_workload(variant, |spanning| spanning.vote_percent = 50),
-    },
+    HALF_THE_VOTES,
     Alternative {
         words: "leases of whole tables",
         change: |variant| of_workload(variant, |spanning| spanning.leases_tables = true),
@@ -1073,6 +1079,16 @@ const FAR_AWAY: &[(&str, &str)] = &[
     ("figures of traffic by phase", "the paper plots Figure 15b and states none of its figures"),
     ("reading what is prepared, and who waits for it", "as in Figure 7"),
 ];
+
+/// Beside what a message takes, where that varies: what else is at work while the threads for messages are busy, and whether they are.
+const DEAR_ALTERNATIVES: &[Alternative] = &[TOGETHER, FAR_MESSAGES, MESSAGE_THREADS, AT_ONCE, BUFFERED];
+
+/// The same for policies of the cache: what a failed attempt costs, what copies spare, and who is asked about them.
+const DEAR_CACHE_ALTERNATIVES: &[Alternative] =
+    &[MOSTLY_REMOTE, TOGETHER, MESSAGE_THREADS, AT_ONCE, HALF_THE_VOTES];
+
+/// How many messages a commit takes, whatever the number of servers.
+const GROWING_ALTERNATIVES: &[Alternative] = &[TOGETHER, MOSTLY_REMOTE];
 
 const SPREAD_ALTERNATIVES: &[Alternative] = &[TOGETHER, DEAR_MESSAGES, FAR_MESSAGES, MESSAGE_THREADS];
 

@@ -77,7 +77,8 @@ pub const ALL: &[Experiment] = &[
         points: Points { all: &[16, 64, 256], few: &[16, 64] },
         protocols: &[SUNDIAL, WAIT_DIE],
         claims: GROWING,
-        alternatives: &[],
+        alternatives: GROWING_ALTERNATIVES,
+        ablated: &[(SUNDIAL, Coarse)],
         left_out: &[],
         ..FIGURE
     },
@@ -239,6 +240,11 @@ const DEAR_MESSAGES: Alternative = Alternative {
     change: |variant| of_workload(variant, |warehouses| warehouses.handling_ns = 10_000),
 };
 
+const FOUR_WAREHOUSES: Alternative = Alternative {
+    words: "four warehouses a server",
+    change: |variant| of_workload(variant, |warehouses| warehouses.a_server = 4),
+};
+
 const ALTERNATIVES: &[Alternative] = &[
     Alternative {
         words: "run again at once after conflicts",
@@ -304,11 +310,11 @@ const ALTERNATIVES: &[Alternative] = &[
         words: "leases extended while executing",
         change: |variant| of_workload(variant, |warehouses| warehouses.leases.extended_by = Some(0)),
     },
-    Alternative {
-        words: "four warehouses a server",
-        change: |variant| of_workload(variant, |warehouses| warehouses.a_server = 4),
-    },
+    FOUR_WAREHOUSES,
 ];
+
+/// How many messages a commit takes, whatever the number of servers.
+const GROWING_ALTERNATIVES: &[Alternative] = &[TOGETHER, FOUR_WAREHOUSES];
 
 const ITEM_ALTERNATIVES: &[Alternative] = &[
     TOGETHER,

@@ -14,7 +14,7 @@
 //!
 //! What it does not do: record.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::{ControlFlow, Range, RangeInclusive};
 
 use crate::store::{
     Appends, Found, Granularity, Index, IndexKind, Rows, Scan, Scope, Store, StoreError, StoreGroup, Table,
@@ -188,29 +188,76 @@ impl<S: Store, G: StoreGroup + Default> Keys<S, G> {
         columns.rows.delete(tx, &row)
     }
 
-    /// Reads all keys from `low` to `high` that have a row, table by table, in each of them upwards or from the end down.
+    /// Reads the keys from `low` to `high` that have a row, table by table, in each of them upwards or from the end down, so many rows at most.
+    /// Answers from which key to which one it has seen all that there are.
     pub(super) fn scan(
         &self,
         tx: &mut S::Txn<'_>,
         (low, high): (u64, u64),
         scan: Scan,
         mut each: impl FnMut(u64, G),
-    ) -> Result<(), S::Abort> {
+    ) -> Result<(u64, u64), S::Abort> {
+        let mut seen = Seen::new((low, high), scan);
         for (number, columns) in (0..).zip(&self.tables) {
-            let Some(last) = high.checked_sub(number) else { break };
-            let first = low.saturating_sub(number).div_ceil(self.count());
-            let rows = first / 2..=last / self.count() / 2;
+            let Some(rows) = self.rows_within(number, (low, high)) else { break };
             columns.rows.range(tx, rows, scan, |row, (first, second)| {
-                for (within, value) in [(2 * row, first), (2 * row + 1, second)] {
-                    let key = within * self.count() + number;
-                    if (low..=high).contains(&key) {
-                        each(key, value);
-                    }
-                }
+                self.keys_of(number, row, [first, second], &mut seen, &mut each);
                 ControlFlow::Continue(())
             })?;
+            seen.next_table();
         }
-        Ok(())
+        Ok(seen.range)
+    }
+
+    /// The rows of a table that keys from `low` to `high` are in; none if even the first one is beyond.
+    fn rows_within(&self, number: u64, (low, high): (u64, u64)) -> Option<RangeInclusive<u64>> {
+        let last = high.checked_sub(number)?;
+        let first = low.saturating_sub(number).div_ceil(self.count());
+        Some(first / 2..=last / self.count() / 2)
+    }
+
+    /// Tells both keys of a row of a table, if they are within what is scanned.
+    fn keys_of(&self, number: u64, row: u64, values: [G; 2], seen: &mut Seen, each: &mut impl FnMut(u64, G)) {
+        let keys = [2 * row, 2 * row + 1].map(|within| within * self.count() + number);
+        seen.row(keys);
+        for (key, value) in keys.into_iter().zip(values) {
+            if (seen.low..=seen.high).contains(&key) {
+                each(key, value);
+            }
+        }
+    }
+}
+
+/// How far a scan has come that is over some rows before the end of its range: in one table, and in all.
+struct Seen {
+    low: u64,
+    high: u64,
+    scan: Scan,
+    rows: usize,
+    /// In the tables so far.
+    range: (u64, u64),
+    /// In the one that is being scanned, if it goes no further.
+    limited: Option<[u64; 2]>,
+}
+
+impl Seen {
+    fn new((low, high): (u64, u64), scan: Scan) -> Self {
+        Seen { low, high, scan, rows: 0, range: (low, high), limited: None }
+    }
+
+    fn row(&mut self, keys: [u64; 2]) {
+        self.rows += 1;
+        self.limited = (Some(self.rows) == self.scan.limit).then_some(keys);
+    }
+
+    fn next_table(&mut self) {
+        if let Some([first, second]) = self.limited.take() {
+            match self.scan.reverse {
+                true => self.range.0 = self.range.0.max(first),
+                false => self.range.1 = self.range.1.min(second),
+            }
+        }
+        self.rows = 0;
     }
 }
 
@@ -233,23 +280,19 @@ impl<S: Store> Keys<S, i64> {
         (low, high): (u64, u64),
         scan: Scan,
         mut each: impl FnMut(u64, i64),
-    ) -> Result<(), S::Abort> {
+    ) -> Result<(u64, u64), S::Abort> {
+        let mut seen = Seen::new((low, high), scan);
         for (number, columns) in (0..).zip(&self.tables) {
             let Some(index) = &columns.by_entry else { return self.scan(tx, (low, high), scan, each) };
-            let Some(last) = high.checked_sub(number) else { break };
-            let first = low.saturating_sub(number).div_ceil(self.count()) / 2;
-            let entries = (first, i64::MIN, i64::MIN)..=(last / self.count() / 2, i64::MAX, i64::MAX);
+            let Some(rows) = self.rows_within(number, (low, high)) else { break };
+            let entries = (*rows.start(), i64::MIN, i64::MIN)..=(*rows.end(), i64::MAX, i64::MAX);
             index.range(tx, entries, scan, |(row, first, second), _| {
-                for (within, value) in [(2 * row, first), (2 * row + 1, second)] {
-                    let key = within * self.count() + number;
-                    if (low..=high).contains(&key) {
-                        each(key, value);
-                    }
-                }
+                self.keys_of(number, row, [first, second], &mut seen, &mut each);
                 ControlFlow::Continue(())
             })?;
+            seen.next_table();
         }
-        Ok(())
+        Ok(seen.range)
     }
 }
 
@@ -273,9 +316,10 @@ mod tests {
 
     #[test]
     fn every_key_has_a_place_of_its_own_and_scans_find_it() {
-        for tables in [1, 2, 3, 7] {
+        for tables in [1_u64, 2, 3, 7] {
             let store = MutexStore::new();
-            let made = Keys::<_, i64>::new(&store, "keys", tables, IndexKind::Ordered, Granularity::Fine);
+            let made =
+                Keys::<_, i64>::new(&store, "keys", tables as usize, IndexKind::Ordered, Granularity::Fine);
             let (keys, [scope, _]) = made.unwrap();
             let mut session = store.session().unwrap();
             session
@@ -287,14 +331,24 @@ mod tests {
                         }
                     }
                     for (low, high) in [(0, 49), (3, 3), (7, 20), (0, 0), (48, 60)] {
-                        let mut found = Vec::new();
-                        let scan = Scan { reverse: low % 2 == 1, limit: None };
-                        keys.scan(tx, (low, high), scan, |key, value| found.push((key, value)))?;
-                        found.retain(|(_, value)| *value != 0);
-                        found.sort_unstable();
-                        let expected: Vec<(u64, i64)> =
-                            (low..=high.min(49)).map(|key| (key, key as i64 + 1)).collect();
-                        assert_eq!(found, expected, "{tables} tables, {low} to {high}");
+                        for limit in [None, Some(1), Some(2), Some(1000)] {
+                            let mut found = Vec::new();
+                            let scan = Scan { reverse: low % 2 == 1, limit };
+                            let (from, to) =
+                                keys.scan(tx, (low, high), scan, |key, value| found.push((key, value)))?;
+                            let case = format!("{tables} tables, {low} to {high}, {limit:?}: {from} to {to}");
+                            assert!(low <= from && to <= high && from <= to, "{case}");
+                            assert!(
+                                limit.is_some_and(|rows| rows < 3) || (low, high) == (from, to),
+                                "{case}"
+                            );
+                            assert!(limit != Some(1) || to - from < 2 * tables, "{case}");
+                            found.retain(|(key, value)| *value != 0 && (from..=to).contains(key));
+                            found.sort_unstable();
+                            let expected: Vec<(u64, i64)> =
+                                (from..=to.min(49)).map(|key| (key, key as i64 + 1)).collect();
+                            assert_eq!(found, expected, "{case}");
+                        }
                     }
                     assert!(keys.delete(tx, 9)?);
                     let none = Vec::new();
