@@ -336,6 +336,11 @@ pub struct Repro {
     #[arg(long, value_name = "T,U", value_delimiter = ',', value_parser = message_us)]
     pub message_us: Vec<f64>,
 
+    /// Rows of each server of a cluster under YCSB, a kilobyte each: all of each experiment for each of these [default: as many as a few gigabytes
+    /// hold; the paper's servers have 10000000]
+    #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
+    pub rows: Vec<u32>,
+
     /// Seed of all random choices: keys, schedules, ties
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,

@@ -110,36 +110,41 @@ fn planned(args: &Repro) -> Result<Vec<Plan>, Failure> {
         let is_of = |experiment: &Experiment| experiment.axis == Axis::Cores;
         refuse_unless(&is_of, "--cores", "varies something else, on as many cores as its paper")?;
     }
-    let mut plans: Vec<Plan> = Vec::new();
-    for message_us in or_none(&args.message_us) {
-        for workers_set in or_none(&workers) {
+    let mut settings: Vec<Setting> = Vec::new();
+    for rows in or_none(&args.rows) {
+        for message_us in or_none(&args.message_us) {
             let message_ns = message_us.map(|us| (1_000.0 * us).round() as u32);
-            let setting = Setting { workers: workers_set, message_ns };
-            let is_of = |experiment: &Experiment| {
-                experiment.axis == Axis::Workers || setting.of(experiment).workers == workers_set
-            };
-            refuse_unless(&is_of, "--workers", "is not about servers of a cluster")?;
-            let is_of = |experiment: &Experiment| setting.of(experiment).message_ns == message_ns;
-            refuse_unless(&is_of, "--message-us", "has no messages, or varies what they take")?;
-            // Once for each thing that is set: where the number of workers varies, all of them are in one plot.
-            let is_new = |experiment: &&Experiment| {
-                let has_it = |plan: &Plan| {
-                    let has_name = plan.experiments.iter().any(|known| known.name == experiment.name);
-                    has_name && plan.setting.of(experiment) == setting.of(experiment)
-                };
-                !plans.iter().any(has_it)
-            };
-            plans.push(Plan {
-                experiments: experiments.iter().copied().filter(is_new).collect(),
-                cores: cores.clone(),
-                workers: workers.clone(),
-                setting,
-                few: args.quick,
-                size: args.size(),
-                seed: args.seed,
-                ablates: !args.no_ablation,
-            });
+            settings.extend(or_none(&workers).map(|workers| Setting { workers, message_ns, rows }));
         }
+    }
+    let mut plans: Vec<Plan> = Vec::new();
+    for setting in settings {
+        let is_of = |experiment: &Experiment| {
+            experiment.axis == Axis::Workers || setting.of(experiment).workers == setting.workers
+        };
+        refuse_unless(&is_of, "--workers", "is not about servers of a cluster")?;
+        let is_of = |experiment: &Experiment| setting.of(experiment).message_ns == setting.message_ns;
+        refuse_unless(&is_of, "--message-us", "has no messages, or varies what they take")?;
+        let is_of = |experiment: &Experiment| setting.of(experiment).rows == setting.rows;
+        refuse_unless(&is_of, "--rows", "is not about YCSB on servers of a cluster")?;
+        // Once for each thing that is set: where the number of workers varies, all of them are in one plot.
+        let is_new = |experiment: &&Experiment| {
+            let has_it = |plan: &Plan| {
+                let has_name = plan.experiments.iter().any(|known| known.name == experiment.name);
+                has_name && plan.setting.of(experiment) == setting.of(experiment)
+            };
+            !plans.iter().any(has_it)
+        };
+        plans.push(Plan {
+            experiments: experiments.iter().copied().filter(is_new).collect(),
+            cores: cores.clone(),
+            workers: workers.clone(),
+            setting,
+            few: args.quick,
+            size: args.size(),
+            seed: args.seed,
+            ablates: !args.no_ablation,
+        });
     }
     Ok(plans)
 }
@@ -338,7 +343,7 @@ mod tests {
             let names = |plan: &Plan| plan.experiments.iter().map(|experiment| experiment.name).collect();
             plans_of(line).unwrap().iter().map(|plan| (plan.setting, names(plan))).collect()
         };
-        let set = |workers, message_ns| Setting { workers, message_ns };
+        let set = |workers, message_ns| Setting { workers, message_ns, rows: None };
         assert_eq!(of("noonmark repro dynamic-fig1"), [(set(None, None), vec!["dynamic-fig1"])]);
         let (seven, ten) = ("sundial-fig7", "sundial-fig10");
         assert_eq!(
@@ -348,6 +353,14 @@ mod tests {
                 (set(Some(8), Some(200)), vec![ten]),
                 (set(Some(4), Some(10_000)), vec![seven, ten]),
                 (set(Some(8), Some(10_000)), vec![ten]),
+            ]
+        );
+        let with_rows = |rows| Setting { rows: Some(rows), ..Setting::default() };
+        assert_eq!(
+            of("noonmark repro sundial-fig12-servers --rows 2000000,1000"),
+            [
+                (with_rows(2_000_000), vec!["sundial-fig12-servers"]),
+                (with_rows(1000), vec!["sundial-fig12-servers"])
             ]
         );
     }
@@ -371,6 +384,9 @@ mod tests {
         );
         assert!(
             refused("noonmark repro sundial-fig7-messages --message-us 1").contains("varies what they take")
+        );
+        assert!(
+            refused("noonmark repro sundial-fig8 --rows 1000").contains("sundial-fig8 is not about YCSB")
         );
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! BUFFER: how many transactions that have failed a worker keeps aside while it runs others; 0 unless it is given.
 //!
-//! TICKS: how much of their ranges of commit times transactions under `dynamic` freeze; `open` for all from the first on.
+//! TICKS: how much of their ranges of commit times transactions under `dynamic` freeze; `open` for all from the first on. Or `printed`: `sundial` without
+//! what is ours.
 
 use noonmark::Protocol;
 use noonmark::branch::FROZEN_TICKS;
@@ -35,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for protocol in protocols.split(',') {
         let (protocol, ticks) = protocol.split_once(':').unwrap_or((protocol, ""));
         let frozen_ticks = match ticks {
-            "" => FROZEN_TICKS,
+            "" | "printed" => FROZEN_TICKS,
             "open" => u64::MAX,
             ticks => ticks.parse()?,
         };
@@ -44,6 +45,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let workers: usize = workers.parse()?;
             let mut cluster = ClusterSpec::new(4, protocol);
             cluster.frozen_ticks = frozen_ticks;
+            if ticks == "printed" {
+                (cluster.reads_prepared, cluster.refuses_younger, cluster.lends) = (true, true, false);
+            }
+            cluster.policy.escape_after = None;
             cluster.policy.backoff_max = std::time::Duration::from_millis(1);
             cluster.conditions = Conditions {
                 latency: Latency::Uniform { min_ns: 25_000, max_ns: 35_000 },

@@ -148,7 +148,7 @@ fn what_is_set_is_run_and_said() {
         found.map(|(_, words)| words.clone()).unwrap()
     };
     let as_it_is = of(Setting::default());
-    let set = of(Setting { workers: Some(4), message_ns: Some(10_000) });
+    let set = of(Setting { workers: Some(4), message_ns: Some(10_000), rows: None });
     assert_eq!([&as_it_is, &set].map(|done| words(done, "workers a server")), ["16", "4"]);
     assert!(words(&as_it_is, "a message takes").starts_with("2 µs of the sender's"));
     assert!(words(&set, "a message takes").starts_with("10 µs of the sender's output thread, and 10 µs"));
@@ -163,11 +163,11 @@ fn what_is_set_is_run_and_said() {
     );
     assert!(set.runs[0].committed_per_s < as_it_is.runs[0].committed_per_s / 2.0);
     // Of what an experiment varies nothing is set, nor of one that has none.
-    let both = Setting { workers: Some(4), message_ns: Some(200) };
+    let both = Setting { workers: Some(4), message_ns: Some(200), rows: None };
     let varied = named("sundial-fig7-messages");
     assert_eq!(both.of(varied), Setting { message_ns: None, ..both });
     assert_eq!(both.of(named("sundial-fig7")), Setting { workers: None, ..both });
-    assert_eq!(both.of(named("sundial-table2-cores")), Setting { workers: Some(4), message_ns: None });
+    assert_eq!(both.of(named("sundial-table2-cores")), Setting { workers: Some(4), ..Setting::default() });
     assert_eq!(both.of(named("granularity-fig3a")), Setting::default());
 }
 

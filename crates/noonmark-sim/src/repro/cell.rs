@@ -150,7 +150,8 @@ impl Size {
 
     /// Rows of one kilobyte, of each server.
     fn spanning_rows(&self, spanning: &Spanning) -> u64 {
-        (self.rows / 20 / u64::from(spanning.fewer_rows.max(1))).max(100)
+        let as_many_as_fit = (self.rows / 20 / u64::from(spanning.fewer_rows.max(1))).max(100);
+        spanning.rows.map_or(as_many_as_fit, u64::from)
     }
 
     /// Of all workers together.

@@ -19,15 +19,16 @@
 //!
 //! What is not here is on the page ([`Experiment::left_out`]).
 
-use super::cluster::{BEFORE, HYBRID, LATER, LOCKED, MOST, PAPERS, SUNDIAL, THREADS, WAIT_DIE, WRITERS};
+use super::cluster::{
+    BEFORE, HYBRID, LATER, LOCKED, MOST, PAPERS, SUNDIAL, THREADS, VARIANT, WAIT_DIE, WRITERS,
+};
 use super::cluster::{DYNAMIC, EMPTY, F1, FROZEN, MAAT};
 use super::cluster_ranges::RANGES;
 use super::{
-    Alternative, At, Axis, Claim, Experiment, ItemsBy, Points, Rules, Test, Variant, Warehouses, Workload,
+    Alternative, At, Axis, Claim, Cost, Experiment, ItemsBy, Part, Points, Rules, Test, Variant, Warehouses,
+    Workload,
 };
-use crate::{Machine, Placement};
-use noonmark::{BUSY_TURNS_DEFAULT, Leases};
-use noonmark_workloads::report::Failures;
+use noonmark::Leases;
 use noonmark_workloads::store::Granularity::{Coarse, Fine};
 
 const EVERYWHERE: Rules = Rules::Items(ItemsBy::Copies);
@@ -41,7 +42,7 @@ pub const ALL: &[Experiment] = &[
         name: "sundial-fig8",
         title: "TPC-C on four servers of one warehouse each: throughput by workers",
         figure: "Sundial, Figure 8a",
-        points: Points { all: &[1, 4, 8, 16, 28], few: &[4, MOST] },
+        points: Points { all: &[1, 4, 8, THREADS, MOST], few: &[4, THREADS, MOST] },
         protocols: &[SUNDIAL, HYBRID, WAIT_DIE, F1, MAAT, DYNAMIC, RANGES],
         claims: FIGURE_8,
         kinds: &[&LATER, &BEFORE, &LOCKED, &WRITERS, &FROZEN, &EMPTY],
@@ -124,30 +125,11 @@ const WAREHOUSES: Warehouses = Warehouses {
     then_is_later: false,
 };
 
-const VARIANT: Variant = Variant {
-    workload: Workload::Warehouses(WAREHOUSES),
-    busy_turns: BUSY_TURNS_DEFAULT,
-    backs_off: true,
-    placement: Placement::Filled,
-    machine: Machine::GRANULARITY,
-};
-
 const FIGURE: Experiment = Experiment {
-    name: "",
-    title: "",
-    figure: "",
-    variant: VARIANT,
-    axis: Axis::Workers,
-    points: Points { all: &[], few: &[] },
-    granularity: Coarse,
-    compares: false,
-    protocols: &[],
-    claims: &[],
-    failures: Failures::Share,
-    kinds: &[],
+    variant: Variant { workload: Workload::Warehouses(WAREHOUSES), ..VARIANT },
     alternatives: ALTERNATIVES,
-    ablated: &[],
     left_out: LEFT_OUT,
+    ..super::cluster::FIGURE
 };
 
 const FIGURE_8: &[Claim] = &[
@@ -180,6 +162,28 @@ const FIGURE_8: &[Claim] = &[
         words: "under Sundial fewer abort than under two-phase locking",
         test: Test::FailsLess { of: SUNDIAL, than: WAIT_DIE, granularity: Coarse, from: 1 },
         reason: "under both the younger dies of whoever has the row that it would write, unless that one has prepared, and most of what fails are payments",
+    },
+    Claim {
+        section: "Figure 8b",
+        words: "of all, Sundial loses the least time in attempts that fail",
+        test: Test::CostsMore {
+            these: PAPERS,
+            than: &[SUNDIAL],
+            cost: Cost::Time(Part::Failed),
+            point: THREADS,
+        },
+        reason: FEW_ROWS,
+    },
+    Claim {
+        section: "Figure 8c",
+        words: "two-phase locking and Sundial send fewer bytes for them than F1 and MaaT, as the warehouse's row is the first that is asked for",
+        test: Test::CostsMore {
+            these: &[F1, MAAT],
+            than: &[WAIT_DIE, SUNDIAL],
+            cost: Cost::Bytes(Part::Failed),
+            point: THREADS,
+        },
+        reason: FEW_ROWS,
     },
     Claim {
         section: "ours",

@@ -20,14 +20,13 @@
 //!
 //! What is not here is on the page ([`Experiment::left_out`]).
 
+use super::cluster::VARIANT;
 use super::{
     Alternative, At, Axis, Claim, Cost, Experiment, Part, Points, Rules, Sharing, Test, Variant, Workers,
     Workload,
 };
 use crate::network::disttictoc::WorkingSet::{Apart, Combined};
-use crate::{Machine, Placement};
-use noonmark::{BUSY_TURNS_DEFAULT, Protocol};
-use noonmark_workloads::report::Failures;
+use noonmark::Protocol;
 use noonmark_workloads::store::Granularity::Coarse;
 
 const ONE: Rules = Rules::Sets(Combined, Workers::One);
@@ -120,30 +119,13 @@ const TRANSFERS: Sharing = Sharing {
 /// Transactions of one read.
 const READS: Sharing = Sharing { accounts: 0, ..TRANSFERS };
 
-const VARIANT: Variant = Variant {
-    workload: Workload::Sharing(TRANSFERS),
-    busy_turns: BUSY_TURNS_DEFAULT,
-    backs_off: true,
-    placement: Placement::Filled,
-    machine: Machine::GRANULARITY,
-};
-
 const FIGURE: Experiment = Experiment {
-    name: "",
-    title: "",
-    figure: "",
-    variant: VARIANT,
+    variant: Variant { workload: Workload::Sharing(TRANSFERS), ..VARIANT },
     axis: Axis::Clients,
     points: Points { all: &[8, 16, 32, CLIENTS], few: &[8, CLIENTS] },
-    granularity: Coarse,
-    compares: false,
-    protocols: &[],
-    claims: &[],
-    failures: Failures::Share,
-    kinds: &[],
     alternatives: ALTERNATIVES,
-    ablated: &[],
     left_out: LEFT_OUT,
+    ..super::cluster::FIGURE
 };
 
 /// Changes what is about the workload.

@@ -342,6 +342,8 @@ pub struct Spanning {
     pub site: Site,
     /// How many times fewer rows each has than where there are few servers.
     pub fewer_rows: u32,
+    /// So many instead, whatever the [size](Size) is.
+    pub rows: Option<u32>,
     /// Whether the rows of a transaction are asked for all together, with one message to each server.
     pub together: bool,
     /// Whoever has failed pauses for a random time below this.
@@ -541,6 +543,15 @@ impl Workload {
         }
         true
     }
+
+    /// Each server has so many rows; whether that is for the setting to say.
+    fn take_rows(&mut self, rows: u32) -> bool {
+        match self {
+            Workload::Spanning(spanning) => spanning.rows = Some(rows),
+            _ => return false,
+        }
+        true
+    }
 }
 
 impl Spanning {
@@ -554,6 +565,7 @@ impl Spanning {
             servers,
             site,
             fewer_rows: _,
+            rows: _,
             together,
             backoff_max_us,
             backoff_round_trips,
@@ -904,6 +916,8 @@ pub struct Setting {
     pub workers: Option<usize>,
     /// A message takes so long of a thread, at either end, where something else varies.
     pub message_ns: Option<u32>,
+    /// So many rows of YCSB a server.
+    pub rows: Option<u32>,
 }
 
 impl Setting {
@@ -912,18 +926,23 @@ impl Setting {
         let workers = self.workers.filter(|&count| experiment.axis.with_workers(count).is_some());
         let has_messages = |ns| experiment.variant.workload.clone().take_for_messages(ns);
         let varies_them = matches!(experiment.axis, Axis::Messages { .. });
-        Setting { workers, message_ns: self.message_ns.filter(|&ns| !varies_them && has_messages(ns)) }
+        let message_ns = self.message_ns.filter(|&ns| !varies_them && has_messages(ns));
+        let rows = self.rows.filter(|&rows| experiment.variant.workload.clone().take_rows(rows));
+        Setting { workers, message_ns, rows }
     }
 
     /// The experiment with it.
     fn applied_to(self, experiment: &Experiment) -> Experiment {
-        let Setting { workers, message_ns } = self.of(experiment);
+        let Setting { workers, message_ns, rows } = self.of(experiment);
         let mut experiment = experiment.clone();
         if let Some(axis) = workers.and_then(|count| experiment.axis.with_workers(count)) {
             experiment.axis = axis;
         }
         if let Some(ns) = message_ns {
             experiment.variant.workload.take_for_messages(ns);
+        }
+        if let Some(rows) = rows {
+            experiment.variant.workload.take_rows(rows);
         }
         experiment
     }
@@ -935,7 +954,8 @@ impl Setting {
         let us = |ns: u32| f64::from(ns) / 1_000.0;
         let message =
             self.message_ns.map_or_else(String::new, |ns| format!("; with messages that take {} µs", us(ns)));
-        workers + &message
+        let rows = self.rows.map_or_else(String::new, |count| format!("; with {count} rows a server"));
+        workers + &message + &rows
     }
 }
 
