@@ -4,7 +4,10 @@
 mod support;
 
 use noonmark_stm::{Interrupted, World};
-use support::{for_each_control, for_each_control as for_each_control_without_doubts};
+use std::sync::Mutex;
+use support::for_each_control as for_each_control_without_doubts;
+use support::for_each_control;
+use support::run::{Run, RunHere, on_threads};
 
 type TQueue<T, W> = noonmark_stm::TQueue<T, W>;
 type TCounter<W> = noonmark_stm::TCounter<W>;
@@ -15,28 +18,28 @@ fn a_queue_is_first_in_first_out<W: World>() {
     let mut model = std::collections::VecDeque::new();
     for step in 0..400u64 {
         let (pushes, pops) = (step % 7, step * 5 % 6);
-        W::atomically(|tx| {
+        W::run(&mut |tx| {
             for number in 0..pushes {
                 queue.push(tx, format!("{step} {number}"))?;
             }
             Ok(())
         });
         model.extend((0..pushes).map(|number| format!("{step} {number}")));
-        let seen = W::view(|tx| Ok((queue.len(tx)?, queue.is_empty(tx)?, queue.peek(tx)?.cloned())));
+        let seen = W::look(&mut |tx| Ok((queue.len(tx)?, queue.is_empty(tx)?, queue.peek(tx)?.cloned())));
         assert_eq!(seen, (model.len() as u64, model.is_empty(), model.front().cloned()));
         // What is called off stays in.
-        let called_off: Result<(), Option<Interrupted>> = W::try_atomically(|tx| {
+        let called_off: Result<(), Option<Interrupted>> = W::try_run(&mut |tx| {
             queue.pop(tx)?;
             queue.push(tx, "never".to_string())?;
             Err(None)
         });
         assert_eq!(called_off, Err(None));
         for _ in 0..pops {
-            assert_eq!(W::atomically(|tx| queue.pop(tx)), model.pop_front());
+            assert_eq!(W::run(&mut |tx| queue.pop(tx)), model.pop_front());
         }
         // All of it at once, out and in again.
         if step % 50 == 49 {
-            let all = W::atomically(|tx| {
+            let all = W::run(&mut |tx| {
                 let mut all = Vec::new();
                 while let Some(item) = queue.pop(tx)? {
                     all.push(item);
@@ -54,33 +57,25 @@ fn a_queue_is_first_in_first_out<W: World>() {
 fn a_queue_hands_on_each_item_once_in_order<W: World>() {
     const EACH: u64 = 2_000;
     let (queue, popped) = (TQueue::<(u64, u64), W>::new_in(), TCounter::<W>::new_in());
-    let mut taken: Vec<Vec<(u64, u64)>> = Vec::new();
-    std::thread::scope(|scope| {
-        for producer in 0..2 {
-            let queue = &queue;
-            scope.spawn(move || {
-                for number in 0..EACH {
-                    W::atomically(|tx| queue.push(tx, (producer, number)));
-                }
-            });
+    let taken = Mutex::new(Vec::new());
+    on_threads(4, &|thread| {
+        if thread < 2 {
+            for number in 0..EACH {
+                W::run(&mut |tx| queue.push(tx, (thread, number)));
+            }
+            return;
         }
-        let consumers: Vec<_> = (0..2)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut taken = Vec::new();
-                    for _ in 0..EACH {
-                        taken.push(W::atomically(|tx| {
-                            let Some(item) = queue.pop(tx)? else { return tx.retry() };
-                            popped.add(tx, 1)?;
-                            Ok(item)
-                        }));
-                    }
-                    taken
-                })
-            })
-            .collect();
-        taken.extend(consumers.into_iter().map(|consumer| consumer.join().unwrap()));
+        let mut own = Vec::new();
+        for _ in 0..EACH {
+            own.push(W::run(&mut |tx| {
+                let Some(item) = queue.pop(tx)? else { return tx.retry() };
+                popped.add(tx, 1)?;
+                Ok(item)
+            }));
+        }
+        taken.lock().unwrap().push(own);
     });
+    let taken: Vec<Vec<(u64, u64)>> = taken.into_inner().unwrap();
     for consumer in &taken {
         for producer in 0..2 {
             let numbers: Vec<_> = consumer.iter().filter(|item| item.0 == producer).collect();
@@ -91,38 +86,33 @@ fn a_queue_hands_on_each_item_once_in_order<W: World>() {
     all.sort_unstable();
     let expected: Vec<_> = (0..2).flat_map(|producer| (0..EACH).map(move |n| (producer, n))).collect();
     assert_eq!(all, expected);
-    assert_eq!((popped.load(), W::view(|tx| queue.len(tx))), (2 * EACH as i64, 0));
+    assert_eq!((popped.load(), W::look(&mut |tx| queue.len(tx))), (2 * EACH as i64, 0));
 }
 
 /// Exact for whoever reads it, whatever else is about: here as much is taken away as is put in, in each transaction.
 fn a_counter_is_exact<W: World>() {
     const EACH: i64 = 3_000;
     let (left, right) = (TCounter::<W>::new_in(), TCounter::<W>::new_in());
-    std::thread::scope(|scope| {
-        for thread in 0..3 {
-            let (left, right) = (&left, &right);
-            scope.spawn(move || {
-                for number in 0..EACH {
-                    W::atomically(|tx| {
-                        left.add(tx, number)?;
-                        right.add(tx, -number)?;
-                        left.add(tx, 1)
-                    });
-                    if number % 20 == thread {
-                        let (left, right) = W::view(|tx| Ok((left.get(tx)?, right.get(tx)?)));
-                        let additions = left + right;
-                        assert!((0..=3 * EACH).contains(&additions), "{additions} additions");
-                    }
-                    if number % 100 == thread {
-                        // And undone, it is as it was.
-                        let called_off: Result<(), Option<Interrupted>> = W::try_atomically(|tx| {
-                            left.add(tx, 1_000_000)?;
-                            Err(None)
-                        });
-                        assert_eq!(called_off, Err(None));
-                    }
-                }
+    on_threads(3, &|thread| {
+        for number in 0..EACH {
+            W::run(&mut |tx| {
+                left.add(tx, number)?;
+                right.add(tx, -number)?;
+                left.add(tx, 1)
             });
+            if number % 20 == thread as i64 {
+                let (left, right) = W::look(&mut |tx| Ok((left.get(tx)?, right.get(tx)?)));
+                let additions = left + right;
+                assert!((0..=3 * EACH).contains(&additions), "{additions} additions");
+            }
+            if number % 100 == thread as i64 {
+                // And undone, it is as it was.
+                let called_off: Result<(), Option<Interrupted>> = W::try_run(&mut |tx| {
+                    left.add(tx, 1_000_000)?;
+                    Err(None)
+                });
+                assert_eq!(called_off, Err(None));
+            }
         }
     });
     let total = 3 * EACH * (EACH - 1) / 2;
@@ -132,6 +122,7 @@ fn a_counter_is_exact<W: World>() {
 /// Nobody meets anybody.
 fn additions_do_not_conflict<W: World>() {
     let (counter, last) = (TCounter::<W>::new_in(), TOwned::<[u64; 2], W>::new_in([0; 2]));
+    let earlier = W::memory().statistics();
     // All at a time, or one could get the slot of another that has ended.
     let sessions: Vec<_> = (0..4).map(|_| W::session()).collect();
     std::thread::scope(|scope| {
@@ -139,7 +130,7 @@ fn additions_do_not_conflict<W: World>() {
             let (counter, last) = (&counter, &last);
             scope.spawn(move || {
                 for number in 0..2_000 {
-                    session.atomically(|tx| {
+                    session.run(&mut |tx| {
                         counter.add(tx, 1)?;
                         let [_, before] = last.get(tx)?;
                         assert_eq!(before, number, "nobody else writes it");
@@ -149,11 +140,11 @@ fn additions_do_not_conflict<W: World>() {
             });
         }
     });
-    let statistics = W::memory().statistics();
-    assert_eq!((statistics.commits, statistics.conflicts), (8_000, 0));
+    let now = W::memory().statistics();
+    assert_eq!((now.commits - earlier.commits, now.conflicts - earlier.conflicts), (8_000, 0));
     assert_eq!(counter.load(), 8_000);
     let mut written = Vec::new();
-    W::view(|tx| {
+    W::look(&mut |tx| {
         written.clear();
         last.for_each(tx, |part| {
             if part[1] > 0 {

@@ -10,7 +10,9 @@ mod numbers;
 use noonmark_stm::{Look, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap, TZipMap, World};
 use numbers::Numbers;
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use support::for_each_control;
+use support::run::{Run, RunHere, on_threads};
 
 /// Each thread has keys of its own, and a model of what becomes of them; what they share is the structure.
 fn storm<S>(map: &TMap<S>)
@@ -20,17 +22,16 @@ where
     const THREADS: u64 = 4;
     const KEYS: u64 = 60;
     const TRANSACTIONS: u64 = 4_000;
-    let mut models = Vec::new();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|thread| scope.spawn(move || storm_of_one(map, thread, THREADS, KEYS, TRANSACTIONS)))
-            .collect();
-        models.extend(threads.into_iter().flat_map(|thread| thread.join().unwrap()));
+    let models = Mutex::new(Vec::new());
+    on_threads(THREADS, &|thread| {
+        let model = storm_of_one(map, thread, THREADS, KEYS, TRANSACTIONS);
+        models.lock().unwrap().extend(model);
     });
-    let (count, longest) = S::World::view(|tx| map.check(tx));
+    let mut models = models.into_inner().unwrap();
+    let (count, longest) = S::World::look(&mut |tx| map.check(tx));
     assert_eq!(count, models.len());
     assert!(longest <= 64, "{longest} links to an entry, of {count}");
-    let mut entries = S::World::view(|tx| {
+    let mut entries = S::World::look(&mut |tx| {
         map.iter(tx).map(|entry| entry.map(|(key, value)| (*key, value))).collect::<Result<Vec<_>, _>>()
     });
     entries.sort_unstable();
@@ -53,16 +54,16 @@ where
         match (kind, is_growing) {
             (0..=5, true) | (0..=1, false) => {
                 let answers = session
-                    .atomically(|tx| Ok((map.insert(tx, key, number)?, map.insert(tx, other, number + 1)?)));
+                    .run(&mut |tx| Ok((map.insert(tx, key, number)?, map.insert(tx, other, number + 1)?)));
                 assert_eq!(answers, (model.insert(key, number), model.insert(other, number + 1)));
             }
             (6..=7, true) | (2..=7, false) => {
-                let answers = session.atomically(|tx| Ok((map.remove(tx, &key)?, map.remove(tx, &other)?)));
+                let answers = session.run(&mut |tx| Ok((map.remove(tx, &key)?, map.remove(tx, &other)?)));
                 assert_eq!(answers, (model.remove(&key), model.remove(&other)));
             }
             (8, _) => {
                 // Somewhere else, and out again at once.
-                let before = session.atomically(|tx| {
+                let before = session.run(&mut |tx| {
                     let before = map.update(tx, key, |value| Some(value.unwrap_or(number) + 1))?;
                     map.insert(tx, u64::MAX - thread, number)?;
                     assert_eq!(map.remove(tx, &(u64::MAX - thread))?, Some(number));
@@ -72,7 +73,7 @@ where
                 model.insert(key, before.unwrap_or(number) + 1);
             }
             _ => {
-                let seen = session.view(|tx| Ok((map.get(tx, &key)?, map.contains_key(tx, &other)?)));
+                let seen = session.look(&mut |tx| Ok((map.get(tx, &key)?, map.contains_key(tx, &other)?)));
                 assert_eq!(seen, (model.get(&key).copied(), model.contains_key(&other)));
             }
         }
@@ -86,27 +87,23 @@ where
     S: Structure<Key = u64, Value = u64> + Look<u64>,
 {
     const KEYS: u64 = 24;
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            scope.spawn(move || {
-                let (mut numbers, mut session) = (Numbers(thread), S::World::session());
-                for _ in 0..1_500 {
-                    let keys: [u64; 6] = std::array::from_fn(|_| numbers.below(KEYS));
-                    session.atomically(|tx| {
-                        for pair in keys.chunks(2) {
-                            let _ = map.remove(tx, &pair[0]);
-                            let _ = map.insert(tx, pair[1], thread);
-                            let _ = map.update(tx, pair[0], |value| value.map(|value| value + 1));
-                        }
-                        // In an attempt that is doomed, of what is half done; but it ends.
-                        let _ = map.iter(tx).count();
-                        Ok(())
-                    });
+    on_threads(4, &|thread| {
+        let (mut numbers, mut session) = (Numbers(thread), S::World::session());
+        for _ in 0..1_500 {
+            let keys: [u64; 6] = std::array::from_fn(|_| numbers.below(KEYS));
+            session.run(&mut |tx| {
+                for pair in keys.chunks(2) {
+                    let _ = map.remove(tx, &pair[0]);
+                    let _ = map.insert(tx, pair[1], thread);
+                    let _ = map.update(tx, pair[0], |value| value.map(|value| value + 1));
                 }
+                // In an attempt that is doomed, of what is half done; but it ends.
+                let _ = map.iter(tx).count();
+                Ok(())
             });
         }
     });
-    S::World::view(|tx| map.check(tx));
+    S::World::look(&mut |tx| map.check(tx));
 }
 
 /// Entries move between two maps; whoever looks sees each in one of them.
@@ -117,38 +114,33 @@ where
     R: Structure<Key = u64, Value = u64, World = W> + Look<u64>,
 {
     const KEYS: u64 = 100;
-    W::atomically(|tx| (0..KEYS).try_for_each(|key| left.insert(tx, key, key * 10).map(drop)));
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            scope.spawn(move || {
-                let mut numbers = Numbers(thread);
-                let mut session = W::session();
-                for _ in 0..4_000 {
-                    let key = numbers.below(KEYS);
-                    if thread == 3 {
-                        let (left, right) =
-                            session.view(|tx| Ok((left.get(tx, &key)?, right.get(tx, &key)?)));
-                        assert_eq!(left.xor(right), Some(key * 10));
-                    } else {
-                        session.atomically(|tx| {
-                            let before = match left.remove(tx, &key)? {
-                                Some(value) => right.insert(tx, key, value)?,
-                                None => match right.remove(tx, &key)? {
-                                    Some(value) => left.insert(tx, key, value)?,
-                                    None => panic!("in neither"),
-                                },
-                            };
-                            assert_eq!(before, None, "in both");
-                            Ok(())
-                        });
-                    }
-                }
-                let total = session.view(|tx| Ok(left.len(tx)? + right.len(tx)?));
-                assert_eq!(total as u64, KEYS);
-            });
+    W::run(&mut |tx| (0..KEYS).try_for_each(|key| left.insert(tx, key, key * 10).map(drop)));
+    on_threads(4, &|thread| {
+        let mut numbers = Numbers(thread);
+        let mut session = W::session();
+        for _ in 0..4_000 {
+            let key = numbers.below(KEYS);
+            if thread == 3 {
+                let (left, right) = session.look(&mut |tx| Ok((left.get(tx, &key)?, right.get(tx, &key)?)));
+                assert_eq!(left.xor(right), Some(key * 10));
+            } else {
+                session.run(&mut |tx| {
+                    let before = match left.remove(tx, &key)? {
+                        Some(value) => right.insert(tx, key, value)?,
+                        None => match right.remove(tx, &key)? {
+                            Some(value) => left.insert(tx, key, value)?,
+                            None => panic!("in neither"),
+                        },
+                    };
+                    assert_eq!(before, None, "in both");
+                    Ok(())
+                });
+            }
         }
+        let total = session.look(&mut |tx| Ok(left.len(tx)? + right.len(tx)?));
+        assert_eq!(total as u64, KEYS);
     });
-    let counts = W::view(|tx| Ok(left.check(tx)?.0 + right.check(tx)?.0));
+    let counts = W::look(&mut |tx| Ok(left.check(tx)?.0 + right.check(tx)?.0));
     assert_eq!(counts as u64, KEYS);
 }
 
@@ -157,21 +149,16 @@ fn a_map_grows_under_its_writers<W: World>() {
     const THREADS: u64 = 4;
     const EACH: u64 = 1_500;
     let map = THashMap::<u64, u64, W>::new_in();
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let map = &map;
-            scope.spawn(move || {
-                let mut session = W::session();
-                for number in 0..EACH {
-                    let key = number * THREADS + thread;
-                    assert_eq!(session.atomically(|tx| map.insert(tx, key, number)), None);
-                    let back = number / 2 * THREADS + thread;
-                    assert_eq!(session.view(|tx| map.get(tx, &back)), Some(number / 2));
-                }
-            });
+    on_threads(THREADS, &|thread| {
+        let mut session = W::session();
+        for number in 0..EACH {
+            let key = number * THREADS + thread;
+            assert_eq!(session.run(&mut |tx| map.insert(tx, key, number)), None);
+            let back = number / 2 * THREADS + thread;
+            assert_eq!(session.look(&mut |tx| map.get(tx, &back)), Some(number / 2));
         }
     });
-    let (entries, buckets) = W::view(|tx| Ok((map.check(tx)?.0 as u64, map.buckets(tx)? as u64)));
+    let (entries, buckets) = W::look(&mut |tx| Ok((map.check(tx)?.0 as u64, map.buckets(tx)? as u64)));
     assert_eq!(entries, THREADS * EACH);
     assert!(buckets * 2 >= entries && buckets <= entries * 3, "{buckets} buckets for {entries} entries");
 }

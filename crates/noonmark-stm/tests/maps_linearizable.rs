@@ -11,14 +11,15 @@ mod support;
 mod numbers;
 
 use noonmark_stm::{
-    Host, Interrupted, Look, Ordered, Statistics, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap,
-    TZipMap, Threads, Tx, World,
+    Host, Interrupted, Look, Ordered, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap, TZipMap,
+    Threads, Tx, World,
 };
 use numbers::Numbers;
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::for_each_control;
+use support::run::{Run, RunHere, on_threads};
 
 const THREADS: usize = 4;
 const TRANSACTIONS: u64 = 800;
@@ -129,62 +130,50 @@ where
     let (time, history) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     // Sequentially consistent, so that the numbers keep to real time.
     let tick = || time.fetch_add(1, Ordering::SeqCst);
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (look, tick, history) = (&look, &tick, &history);
-            scope.spawn(move || {
-                let (mut numbers, host) = (Numbers(thread as u64), Threads::default());
-                let mut session = S::World::session();
-                for number in 0..TRANSACTIONS {
-                    let value = number * THREADS as u64 + thread as u64;
-                    let mut draw = |value| {
-                        let step = match numbers.below(4) {
-                            0 => Step::Insert(value),
-                            1 => Step::InsertIfAbsent(value),
-                            2 => Step::Remove,
-                            _ => Step::Update(value),
-                        };
-                        (numbers.below(RECORDED as u64) as usize, step)
-                    };
-                    let steps = [draw(2 * value), draw(2 * value + 1)];
-                    let (kind, other) = (numbers.below(4), numbers.below(APART * RECORDED as u64) | 1);
-                    let begin = tick();
-                    let transaction = session.atomically(|tx| {
-                        if kind == 0 {
-                            return Ok(Transaction::Look(look(tx, map)?));
-                        }
-                        // Somebody else's turn, now and then.
-                        map.contains_key(tx, &(steps[1].0 as u64 * APART))?;
-                        host.spin(if number % 3 == 0 { 63 } else { 0 });
-                        let mut before = [None; 2];
-                        for ((key, step), before) in steps.into_iter().zip(&mut before) {
-                            let key = key as u64 * APART;
-                            *before = match step {
-                                Step::Insert(value) => map.insert(tx, key, value)?,
-                                Step::InsertIfAbsent(value) => map.insert_if_absent(tx, key, value)?,
-                                Step::Remove => map.remove(tx, &key)?,
-                                Step::Update(value) => {
-                                    map.update(
-                                        tx,
-                                        key,
-                                        |there| if there.is_some() { None } else { Some(value) },
-                                    )?
-                                }
-                            };
-                        }
-                        if map.insert_if_absent(tx, other, 0)?.is_some() {
-                            map.remove(tx, &other)?;
-                        }
-                        let [first, second] = steps;
-                        Ok(Transaction::Changes([
-                            (first.0, first.1, before[0]),
-                            (second.0, second.1, before[1]),
-                        ]))
-                    });
-                    let done = Done { thread, begin, end: tick(), transaction };
-                    history.lock().unwrap().push(done);
+    on_threads(THREADS as u64, &|thread| {
+        let (mut numbers, host) = (Numbers(thread), Threads::default());
+        let mut session = S::World::session();
+        for number in 0..TRANSACTIONS {
+            let value = number * THREADS as u64 + thread;
+            let mut draw = |value| {
+                let step = match numbers.below(4) {
+                    0 => Step::Insert(value),
+                    1 => Step::InsertIfAbsent(value),
+                    2 => Step::Remove,
+                    _ => Step::Update(value),
+                };
+                (numbers.below(RECORDED as u64) as usize, step)
+            };
+            let steps = [draw(2 * value), draw(2 * value + 1)];
+            let (kind, other) = (numbers.below(4), numbers.below(APART * RECORDED as u64) | 1);
+            let begin = tick();
+            let transaction = session.run(&mut |tx| {
+                if kind == 0 {
+                    return Ok(Transaction::Look(look(tx, map)?));
                 }
+                // Somebody else's turn, now and then.
+                map.contains_key(tx, &(steps[1].0 as u64 * APART))?;
+                host.spin(if number % 3 == 0 { 63 } else { 0 });
+                let mut before = [None; 2];
+                for ((key, step), before) in steps.into_iter().zip(&mut before) {
+                    let key = key as u64 * APART;
+                    *before = match step {
+                        Step::Insert(value) => map.insert(tx, key, value)?,
+                        Step::InsertIfAbsent(value) => map.insert_if_absent(tx, key, value)?,
+                        Step::Remove => map.remove(tx, &key)?,
+                        Step::Update(value) => {
+                            map.update(tx, key, |there| if there.is_some() { None } else { Some(value) })?
+                        }
+                    };
+                }
+                if map.insert_if_absent(tx, other, 0)?.is_some() {
+                    map.remove(tx, &other)?;
+                }
+                let [first, second] = steps;
+                Ok(Transaction::Changes([(first.0, first.1, before[0]), (second.0, second.1, before[1])]))
             });
+            let done = Done { thread: thread as usize, begin, end: tick(), transaction };
+            history.lock().unwrap().push(done);
         }
     });
     history.into_inner().unwrap()
@@ -230,11 +219,13 @@ macro_rules! on_each_map {
     ($($name:ident: $make:expr, $look:expr;)*) => { $(
         fn $name<W: World>() {
             let map = $make;
+            let before = W::memory().statistics();
             assert!(is_linearizable(&recorded(&map, |tx, map| $look(tx, map))));
-            let Statistics { commits, conflicts, .. } = W::memory().statistics();
+            let after = W::memory().statistics();
+            let (commits, conflicts) = (after.commits - before.commits, after.conflicts - before.conflicts);
             assert_eq!(commits, THREADS as u64 * TRANSACTIONS);
             assert!(conflicts < ATTEMPTS * commits, "{conflicts} attempts came to nothing, {commits} did not");
-            W::view(|tx| map.check(tx));
+            W::look(&mut |tx| map.check(tx));
         }
     )* };
 }

@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use support::for_each_control;
+use support::run::{Run, RunHere};
 
 /// Counts how many there are, and tells when it is looked at or dropped after it was dropped.
 struct Counted {
@@ -54,22 +55,22 @@ where
 {
     let alive = Arc::new(AtomicI64::new(0));
     let fill = || {
-        W::atomically(|tx| (0..40).try_for_each(|key| map.insert(tx, key, Counted::new(&alive)).map(drop)));
+        W::run(&mut |tx| (0..40).try_for_each(|key| map.insert(tx, key, Counted::new(&alive)).map(drop)));
     };
     for key in 0..40 {
         // Takes it out twice.
         fill();
-        W::atomically(|tx| {
+        W::run(&mut |tx| {
             map.update(tx, key, |_| {
                 let _ = map.remove(tx, &key);
                 None
             })
             .map(drop)
         });
-        assert_eq!(W::view(|tx| map.check(tx)).0, 39);
+        assert_eq!(W::look(&mut |tx| map.check(tx)).0, 39);
         // Takes it and its neighbours out, and makes it something else.
         fill();
-        W::atomically(|tx| {
+        W::run(&mut |tx| {
             map.update(tx, key, |_| {
                 for other in [key, key ^ 1, key ^ 2, key ^ 8] {
                     let _ = map.remove(tx, &other);
@@ -78,21 +79,21 @@ where
             })
             .map(drop)
         });
-        let (left, _) = W::view(|tx| map.check(tx));
+        let (left, _) = W::look(&mut |tx| map.check(tx));
         assert_eq!(left, 40 - [key ^ 1, key ^ 2, key ^ 8].iter().filter(|other| **other < 40).count());
         // Puts it in, where there was none.
-        W::atomically(|tx| map.remove(tx, &key).map(drop));
-        W::atomically(|tx| {
+        W::run(&mut |tx| map.remove(tx, &key).map(drop));
+        W::run(&mut |tx| {
             map.update(tx, key, |_| {
                 let _ = map.insert(tx, key, Counted::new(&alive));
                 Some(Counted::new(&alive))
             })
             .map(drop)
         });
-        assert_eq!(W::view(|tx| map.check(tx)).0, left);
+        assert_eq!(W::look(&mut |tx| map.check(tx)).0, left);
     }
     settle::<W>();
-    assert_eq!(alive.load(Relaxed), W::view(|tx| map.len(tx)) as i64);
+    assert_eq!(alive.load(Relaxed), W::look(&mut |tx| map.len(tx)) as i64);
     drop(map);
     assert_eq!(alive.load(Relaxed), 0);
 }
@@ -171,9 +172,9 @@ where
     MOOD.set(1);
     for round in 0..3_000u64 {
         let key = |number: u64| Moody::new(number % 101, &alive);
-        W::atomically(|tx| map.insert(tx, key(round * 7), Counted::new(&alive)).map(drop));
-        W::atomically(|tx| map.remove(tx, &key(round * 36)).map(drop));
-        W::view(|tx| {
+        W::run(&mut |tx| map.insert(tx, key(round * 7), Counted::new(&alive)).map(drop));
+        W::run(&mut |tx| map.remove(tx, &key(round * 36)).map(drop));
+        W::look(&mut |tx| {
             map.get(tx, &key(round * 3))?.map(Counted::check);
             for entry in map.iter(tx) {
                 entry?.1.check();
@@ -183,7 +184,7 @@ where
     }
     MOOD.set(0);
     settle::<W>();
-    assert_eq!(alive.load(Relaxed), 2 * W::view(|tx| map.len(tx)) as i64);
+    assert_eq!(alive.load(Relaxed), 2 * W::look(&mut |tx| map.len(tx)) as i64);
     drop(map);
     assert_eq!(alive.load(Relaxed), 0);
 }
@@ -233,7 +234,7 @@ fn a_node_of_a_branch_that_was_undone<W: World>() {
     let list = List::<W>(TRoot::new_in());
     let new = |count| Item { counted: Counted::new(&alive), count: TField::new(count), next: TLink::none() };
     for is_called_off in [true, false] {
-        let answer: Result<(), CalledOff> = W::try_atomically(|tx| {
+        let answer: Result<(), CalledOff> = W::try_run(&mut |tx| {
             let kept = Cell::new(None);
             tx.or_else(
                 |tx| {
@@ -254,7 +255,7 @@ fn a_node_of_a_branch_that_was_undone<W: World>() {
         assert_eq!(answer.is_err(), is_called_off);
     }
     settle::<W>();
-    let counts = W::view(|tx| {
+    let counts = W::look(&mut |tx| {
         let (mut counts, mut at) = (Vec::new(), list.0.get(tx)?);
         while let Some(item) = at {
             item.counted.check();
@@ -281,15 +282,15 @@ fn a_session_inside_another<W: World>() {
     let (var, other) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
     let (mut first, mut second) = (W::session(), W::session());
     for _ in 0..2 {
-        first.atomically(|tx| {
+        first.run(&mut |tx| {
             var.set(tx, 1)?;
-            is_refused(|| second.atomically(|tx| var.update(tx, |value| value + 10)));
-            is_refused(|| second.atomically(|tx| if other.get(tx)? == 0 { tx.retry() } else { Ok(()) }));
+            is_refused(|| second.run(&mut |tx| var.update(tx, |value| value + 10)));
+            is_refused(|| second.run(&mut |tx| if other.get(tx)? == 0 { tx.retry() } else { Ok(()) }));
             var.set(tx, 2)
         });
         std::mem::swap(&mut first, &mut second);
     }
-    assert_eq!(second.atomically(|tx| var.update(tx, |value| value + 10)), 12);
+    assert_eq!(second.run(&mut |tx| var.update(tx, |value| value + 10)), 12);
 }
 
 /// One that changes what the other has read, and so would have it run again for ever, is refused, too.
@@ -297,29 +298,29 @@ fn a_session_that_interrupts_another<W: World>() {
     let (var, other) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
     let (mut first, mut second) = (W::session(), W::session());
     is_refused(|| {
-        first.atomically(|tx| {
+        first.run(&mut |tx| {
             var.get(tx)?;
-            second.atomically(|tx| var.update(tx, |value| value + 1));
+            second.run(&mut |tx| var.update(tx, |value| value + 1));
             var.get(tx)?;
             other.set(tx, 1)
         })
     });
     is_refused(|| {
-        first.view(|tx| {
+        first.look(&mut |tx| {
             let before = var.get(tx)?;
-            second.atomically(|tx| var.update(tx, |value| value + 1));
+            second.run(&mut |tx| var.update(tx, |value| value + 1));
             Ok((before, var.get(tx)?))
         })
     });
     assert_eq!(other.load(), 0);
-    assert_eq!(first.atomically(|tx| other.update(tx, |value| value + 1)), 1);
+    assert_eq!(first.run(&mut |tx| other.update(tx, |value| value + 1)), 1);
 }
 
 /// A closure that hands on an interruption which is not of its own attempt would most likely do so each time.
 fn an_interruption_of_another<W: World>() {
     let var = TVar::<u64, W>::new_in(0);
     let mut stray = None;
-    W::atomically(|tx| {
+    W::run(&mut |tx| {
         tx.or_else(
             |tx| {
                 stray = tx.retry::<()>().err();
@@ -330,7 +331,7 @@ fn an_interruption_of_another<W: World>() {
     });
     let stray = stray.unwrap();
     let refused = catch_unwind(AssertUnwindSafe(|| {
-        W::atomically(|tx| {
+        W::run(&mut |tx| {
             var.set(tx, 1)?;
             Err::<(), _>(stray)
         })
@@ -339,7 +340,7 @@ fn an_interruption_of_another<W: World>() {
     let message = message.downcast_ref::<&str>().copied().unwrap_or_default();
     assert!(message.contains("interruption of another"), "{message}");
     // It is an error as any other to those who have errors.
-    let called_off: Result<(), CalledOff> = W::try_atomically(|tx| {
+    let called_off: Result<(), CalledOff> = W::try_run(&mut |tx| {
         var.set(tx, 1)?;
         Err(stray)?
     });
@@ -351,7 +352,7 @@ fn an_interruption_of_another<W: World>() {
 fn a_transaction_inside_the_only_one<W: World>() {
     let var = TVar::<u64, W>::new_in(0);
     let others: Vec<_> = (1..16).map(|_| W::session()).collect();
-    W::atomically(|tx| {
+    W::run(&mut |tx| {
         is_refused(|| var.load());
         var.set(tx, 1)
     });
@@ -382,16 +383,16 @@ impl std::hash::Hash for Unhashable {
 fn hashing_may_panic<W: World>() {
     for hashes in 1..60 {
         let map = THashMap::<Unhashable, u64, W>::new_in();
-        let buckets = || W::view(|tx| map.buckets(tx));
+        let buckets = || W::look(&mut |tx| map.buckets(tx));
         // Until there are more buckets: the new ones are set up by those who come next.
         let (few, mut committed) = (buckets(), 0);
         while buckets() == few {
-            W::atomically(|tx| map.insert(tx, Unhashable(committed), committed));
+            W::run(&mut |tx| map.insert(tx, Unhashable(committed), committed));
             committed += 1;
         }
         HASHES_LEFT.set(hashes);
         for key in committed..committed + 30 {
-            W::atomically(|tx| {
+            W::run(&mut |tx| {
                 catch_unwind(AssertUnwindSafe(|| map.insert(tx, Unhashable(key), key).map(drop)))
                     .unwrap_or(Ok(()))
             });
@@ -399,7 +400,7 @@ fn hashing_may_panic<W: World>() {
         HASHES_LEFT.set(0);
         for key in 0..committed {
             assert_eq!(
-                W::view(|tx| map.get(tx, &Unhashable(key))),
+                W::look(&mut |tx| map.get(tx, &Unhashable(key))),
                 Some(key),
                 "a panic after {hashes} hashes"
             );
@@ -460,7 +461,7 @@ where
         let alive = Arc::new(AtomicI64::new(0));
         let map = Arc::new(TSkipMap::<Eventful, Boxed<Counted>, W>::new_in());
         let key = |key: u64| Eventful(key, Counted::new(&alive));
-        W::atomically(|tx| map.insert(tx, key(10), Counted::new(&alive)).map(drop));
+        W::run(&mut |tx| map.insert(tx, key(10), Counted::new(&alive)).map(drop));
         // Puts in what comes before the one that is compared with, or takes out what another has put in after it.
         let is_insertion = round % 2 == 0;
         let (others, by_another, left) = (map.clone(), alive.clone(), if is_insertion { 1 } else { 2 });
@@ -468,7 +469,7 @@ where
             let put_in = move || {
                 for number in 20..if is_insertion { 60 } else { 21 } {
                     let key = || Eventful(number, Counted::new(&by_another));
-                    W::atomically(|tx| others.insert(tx, key(), Counted::new(&by_another)).map(drop));
+                    W::run(&mut |tx| others.insert(tx, key(), Counted::new(&by_another)).map(drop));
                 }
             };
             std::thread::spawn(put_in).join().unwrap();
@@ -490,7 +491,7 @@ where
         let others = if is_insertion { 40 } else { 1 };
         let expected =
             1 + if is_insertion { others + usize::from(is_done) } else { others - usize::from(is_done) };
-        assert_eq!(W::view(|tx| map.check(tx)).0, expected);
+        assert_eq!(W::look(&mut |tx| map.check(tx)).0, expected);
         assert_eq!(alive.load(Relaxed), 2 * expected as i64);
         drop(map);
         assert_eq!(alive.load(Relaxed), 0);
@@ -506,14 +507,14 @@ fn a_refusal_that_is_caught<W: World>() {
     for does_write in [false, true] {
         let (var, count) = (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0));
         let (mut outer, mut inner) = (W::session(), W::session());
-        outer.atomically(|tx| {
+        outer.run(&mut |tx| {
             if does_write {
                 var.get(tx).map(drop)?
             } else {
                 var.set(tx, 1)?
             };
             is_refused(|| {
-                inner.atomically(|tx| {
+                inner.run(&mut |tx| {
                     let refused = catch_unwind(AssertUnwindSafe(|| match does_write {
                         true => var.set(tx, 2),
                         false => var.get(tx).map(drop),
@@ -524,7 +525,7 @@ fn a_refusal_that_is_caught<W: World>() {
                     if does_write {
                         let _ = count.set(tx, 7);
                     } else if let Ok(before) = count.get(tx) {
-                        let add_one = || W::atomically(|tx| count.update(tx, |count| count + 1));
+                        let add_one = || W::run(&mut |tx| count.update(tx, |count| count + 1));
                         std::thread::scope(|scope| scope.spawn(add_one).join().unwrap());
                         let _ = count.set(tx, before + 1);
                         panic!("what it goes on to read it has not got");
@@ -564,7 +565,7 @@ fn a_number_goes_with_a_transaction_that_panics_between_attempts() {
         let (has_written, has_lost) = (Barrier::new(2), Barrier::new(2));
         let mut attempts = 0;
         let loser = || {
-            session.atomically(|tx| {
+            session.run(&mut |tx| {
                 attempts += 1;
                 has_written.wait();
                 let _ = var.get(tx);

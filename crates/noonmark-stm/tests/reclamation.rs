@@ -10,9 +10,10 @@ use noonmark_stm::{
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use support::for_each_control;
 use support::for_each_control as for_each_deferred_control;
 use support::for_each_control as for_each_starvation_free_control;
+use support::for_each_control;
+use support::run::{Run, RunHere, on_threads};
 
 type TCell<T, W> = noonmark_stm::TCell<T, W>;
 type TVar<T, W> = noonmark_stm::TVar<T, W>;
@@ -63,38 +64,33 @@ fn values_are_freed_once_and_not_too_early<W: World>() {
     const ROUNDS: u64 = 5_000;
     let alive = Arc::new(AtomicI64::new(0));
     let cells: Vec<TCell<Counted, W>> = (0..4).map(|_| TCell::new_in(Counted::new(&alive, 0))).collect();
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let (cells, alive) = (&cells, &alive);
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    match thread {
-                        0 | 1 => W::atomically(|tx| {
-                            // All the same, at every moment; written twice, the first of which is never seen.
-                            let next = cells[0].read(tx)?.checked() + 1;
-                            for cell in cells {
-                                cell.set(tx, Counted::new(alive, u64::MAX / 2))?;
-                                cell.set(tx, Counted::new(alive, next))?;
-                            }
-                            Ok(())
-                        }),
-                        2 => {
-                            let _: Result<(), CalledOff> = W::try_atomically(|tx| {
-                                cells[round as usize % 4].set(tx, Counted::new(alive, 7))?;
-                                Err(CalledOff)
-                            });
-                        }
-                        _ => W::view(|tx| {
-                            let first = cells[0].read(tx)?;
-                            let others = cells.iter().map(|cell| cell.read(tx));
-                            for other in others.collect::<Result<Vec<_>, _>>()? {
-                                assert_eq!(other.checked(), first.checked());
-                            }
-                            Ok(())
-                        }),
+    on_threads(4, &|thread| {
+        for round in 0..ROUNDS {
+            match thread {
+                0 | 1 => W::run(&mut |tx| {
+                    // All the same, at every moment; written twice, the first of which is never seen.
+                    let next = cells[0].read(tx)?.checked() + 1;
+                    for cell in &cells {
+                        cell.set(tx, Counted::new(&alive, u64::MAX / 2))?;
+                        cell.set(tx, Counted::new(&alive, next))?;
                     }
+                    Ok(())
+                }),
+                2 => {
+                    let _: Result<(), CalledOff> = W::try_run(&mut |tx| {
+                        cells[round as usize % 4].set(tx, Counted::new(&alive, 7))?;
+                        Err(CalledOff)
+                    });
                 }
-            });
+                _ => W::look(&mut |tx| {
+                    let first = cells[0].read(tx)?;
+                    let others = cells.iter().map(|cell| cell.read(tx));
+                    for other in others.collect::<Result<Vec<_>, _>>()? {
+                        assert_eq!(other.checked(), first.checked());
+                    }
+                    Ok(())
+                }),
+            }
         }
     });
     assert_eq!(cells[0].load().checked(), 2 * ROUNDS);
@@ -110,45 +106,40 @@ where
 {
     const ROUNDS: u64 = 3_000;
     let alive = Arc::new(AtomicI64::new(0));
-    std::thread::scope(|scope| {
-        for thread in 0..4u64 {
-            let (map, alive) = (&map, &alive);
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    // Some that all want, and some of one's own.
-                    let key = if round % 3 == 0 { round % 11 } else { round * 7 % 100 * 4 + thread };
-                    match (thread + round) % 5 {
-                        0 | 1 => W::atomically(|tx| {
-                            let before = map.insert(tx, key, Counted::new(alive, round))?;
-                            before.map(Counted::checked);
-                            map.insert(tx, key + 1, Counted::new(alive, round)).map(drop)
-                        }),
-                        2 => {
-                            let _: Result<(), CalledOff> = W::try_atomically(|tx| {
-                                map.insert(tx, key, Counted::new(alive, 7))?;
-                                map.insert(tx, key, Counted::new(alive, 8))?;
-                                map.remove(tx, &(key + 1))?;
-                                Err(CalledOff)
-                            });
-                        }
-                        3 => W::atomically(|tx| {
-                            let removed = map.remove(tx, &key)?;
-                            removed.map(Counted::checked);
-                            Ok(())
-                        }),
-                        _ => W::view(|tx| {
-                            for entry in map.iter(tx) {
-                                entry?.1.checked();
-                            }
-                            Ok(())
-                        }),
-                    }
+    on_threads(4, &|thread| {
+        for round in 0..ROUNDS {
+            // Some that all want, and some of one's own.
+            let key = if round % 3 == 0 { round % 11 } else { round * 7 % 100 * 4 + thread };
+            match (thread + round) % 5 {
+                0 | 1 => W::run(&mut |tx| {
+                    let before = map.insert(tx, key, Counted::new(&alive, round))?;
+                    before.map(Counted::checked);
+                    map.insert(tx, key + 1, Counted::new(&alive, round)).map(drop)
+                }),
+                2 => {
+                    let _: Result<(), CalledOff> = W::try_run(&mut |tx| {
+                        map.insert(tx, key, Counted::new(&alive, 7))?;
+                        map.insert(tx, key, Counted::new(&alive, 8))?;
+                        map.remove(tx, &(key + 1))?;
+                        Err(CalledOff)
+                    });
                 }
-            });
+                3 => W::run(&mut |tx| {
+                    let removed = map.remove(tx, &key)?;
+                    removed.map(Counted::checked);
+                    Ok(())
+                }),
+                _ => W::look(&mut |tx| {
+                    for entry in map.iter(tx) {
+                        entry?.1.checked();
+                    }
+                    Ok(())
+                }),
+            }
         }
     });
     settle::<W>();
-    assert_eq!(alive.load(Ordering::Relaxed), W::view(|tx| map.len(tx)) as i64);
+    assert_eq!(alive.load(Ordering::Relaxed), W::look(&mut |tx| map.len(tx)) as i64);
     drop(map);
     assert_eq!(alive.load(Ordering::Relaxed), 0, "none is left, and none was freed twice");
 }
@@ -172,36 +163,31 @@ fn values_in_skip_maps<W: World>() {
 fn items_in_queues<W: World>() {
     let alive = Arc::new(AtomicI64::new(0));
     let queue = TQueue::<Counted, W>::new_in();
-    std::thread::scope(|scope| {
-        for thread in 0..4u64 {
-            let (queue, alive) = (&queue, &alive);
-            scope.spawn(move || {
-                for round in 0..3_000 {
-                    match (thread + round) % 4 {
-                        0 => W::atomically(|tx| queue.push(tx, Counted::new(alive, round))),
-                        1 => W::atomically(|tx| {
-                            let popped = queue.pop(tx)?;
-                            popped.as_ref().map(Counted::checked);
-                            Ok(())
-                        }),
-                        2 => {
-                            let _: Result<(), CalledOff> = W::try_atomically(|tx| {
-                                queue.push(tx, Counted::new(alive, 7))?;
-                                queue.pop(tx)?;
-                                Err(CalledOff)
-                            });
-                        }
-                        _ => W::view(|tx| {
-                            queue.peek(tx)?.map(Counted::checked);
-                            Ok(())
-                        }),
-                    }
+    on_threads(4, &|thread| {
+        for round in 0..3_000 {
+            match (thread + round) % 4 {
+                0 => W::run(&mut |tx| queue.push(tx, Counted::new(&alive, round))),
+                1 => W::run(&mut |tx| {
+                    let popped = queue.pop(tx)?;
+                    popped.as_ref().map(Counted::checked);
+                    Ok(())
+                }),
+                2 => {
+                    let _: Result<(), CalledOff> = W::try_run(&mut |tx| {
+                        queue.push(tx, Counted::new(&alive, 7))?;
+                        queue.pop(tx)?;
+                        Err(CalledOff)
+                    });
                 }
-            });
+                _ => W::look(&mut |tx| {
+                    queue.peek(tx)?.map(Counted::checked);
+                    Ok(())
+                }),
+            }
         }
     });
     settle::<W>();
-    assert_eq!(alive.load(Ordering::Relaxed), W::view(|tx| queue.len(tx)) as i64);
+    assert_eq!(alive.load(Ordering::Relaxed), W::look(&mut |tx| queue.len(tx)) as i64);
     drop(queue);
     assert_eq!(alive.load(Ordering::Relaxed), 0, "none is left, and none was freed twice");
 }
@@ -245,51 +231,46 @@ fn nodes_are_freed_once_and_not_too_early<W: World>() {
     const ROUNDS: u64 = 5_000;
     let alive = Arc::new(AtomicI64::new(0));
     let stack = Stack::<W> { first: TRoot::new_in(), len: TVar::new_in(0) };
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let (stack, alive) = (&stack, &alive);
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    match (thread + round) % 3 {
-                        0 => W::atomically(|tx| {
-                            let item = Item {
-                                counted: Counted::new(alive, round),
-                                count: TField::new(0),
-                                next: TLink::none(),
-                            };
-                            let item = TRef::alloc(tx, item);
-                            item.link(tx, |item| &item.next, stack.first.get(tx)?)?;
-                            stack.first.set(tx, Some(item))?;
-                            stack.len.update(tx, |len| len + 1).map(drop)
-                        }),
-                        1 => W::atomically(|tx| {
-                            let Some(first) = stack.first.get(tx)? else { return Ok(()) };
-                            first.counted.checked();
-                            stack.first.set(tx, first.follow(tx, |item| &item.next)?)?;
-                            stack.len.update(tx, |len| len - 1)?;
-                            // SAFETY: nothing leads to it any more.
-                            unsafe { first.free(tx) };
-                            Ok(())
-                        }),
-                        _ => {
-                            let (seen, len) = W::atomically(|tx| {
-                                let (mut seen, mut at) = (0, stack.first.get(tx)?);
-                                while let Some(item) = at {
-                                    item.counted.checked();
-                                    seen += 1;
-                                    if seen == 3 {
-                                        let count = item.get(tx, |item| &item.count)?;
-                                        item.set(tx, |item| &item.count, count + 1)?;
-                                    }
-                                    at = item.follow(tx, |item| &item.next)?;
-                                }
-                                Ok((seen, stack.len.get(tx)?))
-                            });
-                            assert_eq!(seen, len);
+    on_threads(4, &|thread| {
+        for round in 0..ROUNDS {
+            match (thread + round) % 3 {
+                0 => W::run(&mut |tx| {
+                    let item = Item {
+                        counted: Counted::new(&alive, round),
+                        count: TField::new(0),
+                        next: TLink::none(),
+                    };
+                    let item = TRef::alloc(tx, item);
+                    item.link(tx, |item| &item.next, stack.first.get(tx)?)?;
+                    stack.first.set(tx, Some(item))?;
+                    stack.len.update(tx, |len| len + 1).map(drop)
+                }),
+                1 => W::run(&mut |tx| {
+                    let Some(first) = stack.first.get(tx)? else { return Ok(()) };
+                    first.counted.checked();
+                    stack.first.set(tx, first.follow(tx, |item| &item.next)?)?;
+                    stack.len.update(tx, |len| len - 1)?;
+                    // SAFETY: nothing leads to it any more.
+                    unsafe { first.free(tx) };
+                    Ok(())
+                }),
+                _ => {
+                    let (seen, len) = W::run(&mut |tx| {
+                        let (mut seen, mut at) = (0, stack.first.get(tx)?);
+                        while let Some(item) = at {
+                            item.counted.checked();
+                            seen += 1;
+                            if seen == 3 {
+                                let count = item.get(tx, |item| &item.count)?;
+                                item.set(tx, |item| &item.count, count + 1)?;
+                            }
+                            at = item.follow(tx, |item| &item.next)?;
                         }
-                    }
+                        Ok((seen, stack.len.get(tx)?))
+                    });
+                    assert_eq!(seen, len);
                 }
-            });
+            }
         }
     });
     settle::<W>();
@@ -301,7 +282,7 @@ fn nodes_are_freed_once_and_not_too_early<W: World>() {
 fn a_branch_that_is_undone_keeps_what_may_still_be_looked_at<W: World>() {
     let alive = Arc::new(AtomicI64::new(0));
     let cell = TCell::<Counted, W>::new_in(Counted::new(&alive, 1));
-    W::atomically(|tx| {
+    W::run(&mut |tx| {
         let mut seen = None;
         tx.or_else(
             |tx| {
@@ -326,7 +307,7 @@ fn what_a_branch_frees_that_is_undone_is_not_freed<W: World>() {
     let [before, cell] = [1, 2].map(|value| TCell::<Counted, W>::new_in(Counted::new(&alive, value)));
     let count = TVar::<u64, W>::new_in(0);
     for _ in 0..100 {
-        W::atomically(|tx| {
+        W::run(&mut |tx| {
             // What the transaction has done and freed itself is not undone with the branch.
             count.update(tx, |count| count + 1)?;
             before.set(tx, Counted::new(&alive, 3))?;
@@ -363,7 +344,7 @@ impl<W: World> Drop for Notes<W> {
 }
 
 fn note<W: World>(dropped: &TVar<u64, W>) {
-    W::atomically(|tx| dropped.update(tx, |count| count + 1));
+    W::run(&mut |tx| dropped.update(tx, |count| count + 1));
 }
 
 fn note_irrevocably<W: World>(dropped: &TVar<u64, W>)
@@ -384,13 +365,13 @@ fn dropping_runs_transactions<W: World>(note: fn(&TVar<u64, W>), set: fn(&TCell<
     }
     // What is not committed is dropped, too.
     for _ in 0..ROUNDS {
-        let called_off: Result<(), CalledOff> = W::try_atomically(|tx| {
+        let called_off: Result<(), CalledOff> = W::try_run(&mut |tx| {
             cell.set(tx, new())?;
             Err(CalledOff)
         });
         assert!(called_off.is_err());
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            W::atomically(|tx| {
+            W::run(&mut |tx| {
                 cell.set(tx, new())?;
                 if true {
                     panic!("in the closure");
@@ -399,7 +380,7 @@ fn dropping_runs_transactions<W: World>(note: fn(&TVar<u64, W>), set: fn(&TCell<
             })
         }));
         assert!(panicked.is_err());
-        W::atomically(|tx| {
+        W::run(&mut |tx| {
             tx.or_else(
                 |tx| {
                     cell.set(tx, new())?;
@@ -424,14 +405,14 @@ fn dropping_may_run_transactions<W: World>() {
     dropping_runs_transactions::<W>(note, |cell, value| {
         // (Given away in the first attempt: there is no other.)
         let mut value = Some(value);
-        W::atomically(|tx| value.take().map_or(Ok(()), |value| cell.set(tx, value)));
+        W::run(&mut |tx| value.take().map_or(Ok(()), |value| cell.set(tx, value)));
     });
     let mut session = W::session();
     let dropped = Arc::new(TVar::<u64, W>::new_in(0));
     let new = || Notes { dropped: dropped.clone(), note: note::<W> };
     let cell = TCell::<Notes<W>, W>::new_in(new());
     for _ in 0..200 {
-        session.atomically(|tx| cell.set(tx, new()));
+        session.run(&mut |tx| cell.set(tx, new()));
     }
     drop(cell);
     (0..4).for_each(|_| session.collect());
@@ -470,19 +451,19 @@ fn what_was_replaced_goes_when_a_session_ends_or_somebody_asks() {
         let alive = Arc::new(AtomicI64::new(0));
         let cell = TCell::<Counted, W>::new_in(Counted::new(&alive, 0));
         for round in 1..=20 {
-            W::atomically(|tx| cell.set(tx, Counted::new(&alive, round)));
+            W::run(&mut |tx| cell.set(tx, Counted::new(&alive, round)));
         }
         assert!(alive.load(Ordering::Relaxed) > 1, "some are retired together");
         W::collect();
         assert_eq!(alive.load(Ordering::Relaxed), 1);
         let mut session = W::session();
         for round in 1..=20 {
-            session.atomically(|tx| cell.set(tx, Counted::new(&alive, round)));
+            session.run(&mut |tx| cell.set(tx, Counted::new(&alive, round)));
         }
         drop(session);
         assert_eq!(alive.load(Ordering::Relaxed), 1);
         let inside = catch_unwind(AssertUnwindSafe(|| {
-            W::atomically(|_| {
+            W::run(&mut |_| {
                 W::collect();
                 Ok(())
             });
@@ -543,7 +524,7 @@ fn dropping_may_panic<W: World>() {
     let mut panics = 0;
     for round in 1..=1_000 {
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            W::atomically(|tx| {
+            W::run(&mut |tx| {
                 cell.set(tx, new(round, round % 3 == 0))?;
                 map.insert(tx, round % 50, new(round, round % 7 == 0))?;
                 if round % 5 == 0 {
@@ -554,7 +535,7 @@ fn dropping_may_panic<W: World>() {
         }));
         panics += u32::from(caught.is_err());
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            W::atomically(|tx| {
+            W::run(&mut |tx| {
                 tx.or_else(
                     |tx| {
                         cell.set(tx, new(0, true))?;
@@ -566,11 +547,14 @@ fn dropping_may_panic<W: World>() {
             });
         }));
         panics += u32::from(caught.is_err());
-        assert_eq!(W::view(|tx| Ok((cell.read(tx)?._counted.checked(), var.get(tx)?))), (round, round + 1));
+        assert_eq!(
+            W::look(&mut |tx| Ok((cell.read(tx)?._counted.checked(), var.get(tx)?))),
+            (round, round + 1)
+        );
     }
     assert!(panics > 1_000, "{panics} panics came out");
-    W::view(|tx| map.check(tx).map(drop));
-    let _ = catch_unwind(AssertUnwindSafe(|| W::atomically(|tx| cell.set(tx, new(0, false)))));
+    W::look(&mut |tx| map.check(tx).map(drop));
+    let _ = catch_unwind(AssertUnwindSafe(|| W::run(&mut |tx| cell.set(tx, new(0, false)))));
     assert!(catch_unwind(AssertUnwindSafe(|| drop(map))).is_err());
     let mut sessions: Vec<_> = (0..16).map(|_| W::session()).collect();
     for _ in 0..4 {

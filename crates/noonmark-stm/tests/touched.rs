@@ -13,12 +13,16 @@
 
 #![cfg(not(any(loom, shuttle)))]
 
+#[path = "support/run.rs"]
+mod run;
+
 use noonmark_core::{Access, Label, Line, Numbered, Unlabelled};
 use noonmark_stm::{
     Boxed, Control, Dcotl, DcotlSf, Dctl, DctlSf, Host, InTable, Interrupted, LINE_BYTES, Look, Memory,
     Opaque, Own, Place, Settings, Space, StarvationFree, Structure, TCell, TCounter, TFixed, THashMap, TMap,
     TOwned, TQueue, TRavlMap, TSkipMap, TVar, TZipMap, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World,
 };
+use run::Run;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -378,11 +382,11 @@ fn play<W: World>() {
     {
         for number in 0..4 * keys {
             let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & (keys - 1);
-            S::World::atomically(|tx| match number % 4 {
+            S::World::run(&mut |tx| match number % 4 {
                 0 => map.remove(tx, &key).map(|_| ()),
                 _ => map.insert(tx, key, number).map(|_| ()),
             });
-            S::World::view(|tx| Ok(map.get(tx, &key)?.is_some()));
+            S::World::look(&mut |tx| Ok(map.get(tx, &key)?.is_some()));
         }
     }
     on(TRavlMap::<u64, u64, W>::new_in(), 64);
