@@ -262,3 +262,27 @@ fn deliver(
     }
     last
 }
+
+/// Whoever is past waiting makes others wait whatever their ages, and is refused himself where he would have to: that is for those only who ask for nothing
+/// more that another may have.
+#[test]
+fn who_still_asks_for_rows_is_not_past_waiting() {
+    for asks_for_more in [false, true] {
+        let mut servers = [0, 1].map(|number| Server::new(number, &[Protocol::Sundial], 16, 0));
+        let mut coordinator = Coordinator::new(ClientId { server: ServerId::new(0), worker: 1 });
+        let mut out: Vec<Outgoing> = Vec::new();
+        coordinator.begin(0, Age::new(1, SlotId::new(1).unwrap()), &mut out);
+        let rows = [0, 1].map(|server| (ServerId::new(server), read(TABLE, 0, Purpose::Write)));
+        coordinator.operate(0, rows.into(), &mut out);
+        assert!(matches!(deliver(&mut servers, &mut coordinator, &mut out), Some(Event::Operated(_))));
+        for server in [0, 1] {
+            coordinator.defer(ServerId::new(server), write(TABLE, 0, 1), false);
+        }
+        if asks_for_more {
+            coordinator.defer_unannounced(ServerId::new(1), write(TABLE, 1, 1));
+        }
+        assert_eq!(coordinator.commit(0, &mut out), None);
+        let said: Vec<bool> = out.iter().map(|sent| sent.request.is_past_waiting).collect();
+        assert_eq!(said, [!asks_for_more; 2]);
+    }
+}

@@ -32,6 +32,8 @@ pub enum Cost {
     Bytes(Part),
     /// Messages between servers.
     Messages,
+    /// Of a hundred transactions the slowest: time. (Of several runs, on the average.)
+    Tail,
 }
 
 impl Cost {
@@ -49,13 +51,14 @@ impl Cost {
             Cost::Time(of) => Some(part(run.phases?.time_us, of)),
             Cost::Bytes(of) => Some(part(run.phases?.bytes, of)),
             Cost::Messages => Some(run.traffic?.messages as f64 / run.committed.max(1) as f64),
+            Cost::Tail => Some(run.latency_us.p99),
         }
     }
 
     /// In words.
     pub(super) fn show(self) -> fn(f64) -> String {
         match self {
-            Cost::Time(_) => latency,
+            Cost::Time(_) | Cost::Tail => latency,
             Cost::Bytes(_) => |count| format!("{count:.0} bytes"),
             Cost::Messages => |count| format!("{count:.2} messages"),
         }
