@@ -55,7 +55,7 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "sundial-fig7-messages",
-        title: "the same: throughput by what a message takes",
+        title: "YCSB on four servers, a tenth of the accesses remote: throughput by what a message takes",
         figure: "Sundial, Figure 7, by messages",
         axis: Axis::Messages { workers: MOST },
         points: Points { all: MESSAGES_NS, few: &[200, 10_000] },
@@ -81,7 +81,7 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "sundial-fig12-servers",
-        title: "the same: aborts by kind",
+        title: "YCSB on four servers, a tenth of the accesses remote: aborts by kind",
         figure: "Sundial, Figure 12",
         points: Points { all: &[THREADS], few: &[THREADS] },
         protocols: &[PRINTED, SUNDIAL, MAAT, DYNAMIC],
