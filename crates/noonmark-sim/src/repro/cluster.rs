@@ -774,7 +774,7 @@ const SPARED: &str = "a writer meets frozen ranges here when it prepares itself;
 
 /// Why other shares fail.
 const HOT: &str = "what rows are hot, which are fewer here than in the paper: of the attempts 21 % fail with half a million a server, 16 % with two million, and 12 % with ten million, as \
-     many as in the paper (`--rows`; 60 GB). And for how long they are locked, which is what messages take, and the text does not say";
+     many as in the paper (`--rows`; 53 GB). And for how long they are locked, which is what messages take, and the text does not say";
 
 const EARLY: &str =
     "whoever fails under two-phase locking fails early, most often at home, where little is lost with it";
