@@ -94,6 +94,49 @@ where
     }
 }
 
+/// A closure that is called again and again, and what it answered last. What calls it is the same code for all closures of a world ([`run_on`]): there is one
+/// first attempt for each closure, where it is written, and one of all others together.
+struct Repeated<'b, B, T, E> {
+    body: &'b mut B,
+    answer: Option<Result<T, E>>,
+}
+
+/// The same, whatever it answers.
+trait Repeat<'env, W: World> {
+    /// Whether it has a value; which is kept.
+    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control, W::Host>) -> bool
+    where
+        'env: 'tx;
+
+    /// Drops what it answered, of an attempt that failed.
+    fn drop_answer(&mut self);
+}
+
+impl<'env, W: World, T, E, B: Body<'env, W, T, E>> Repeat<'env, W> for Repeated<'_, B, T, E> {
+    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control, W::Host>) -> bool
+    where
+        'env: 'tx,
+    {
+        self.answer.insert(self.body.call(desk)).is_ok()
+    }
+
+    fn drop_answer(&mut self) {
+        self.answer = None;
+    }
+}
+
+impl<'env, W: World> Body<'env, W, (), ()> for dyn Repeat<'env, W> + '_ {
+    // (A view that is not taken for one leaves no less behind.)
+    const IS_VIEW: bool = false;
+
+    fn call<'tx>(&mut self, desk: &'tx Desk<W::Control, W::Host>) -> Result<(), ()>
+    where
+        'env: 'tx,
+    {
+        if Repeat::call(self, desk) { Ok(()) } else { Err(()) }
+    }
+}
+
 /// Runs at most once.
 struct Once<F>(Option<F>);
 
@@ -180,7 +223,7 @@ where
     W::Control: StarvationFree,
 {
     let unfinished = Unfinished::at(seat);
-    let answer = run_on(seat, &mut Once(Some(body)), Record::default(), true);
+    let answer = repeat(seat, &mut Once(Some(body)), Record::default(), true);
     unfinished.went_well();
     answer.unwrap_or_else(|interrupted| refuse_of_another(interrupted))
 }
@@ -468,7 +511,7 @@ struct Record {
 
 /// One attempt, from its beginning to its end. What the closure answered is of no use if it failed: that has a `Drop` of the users', too.
 #[inline(always)]
-fn try_once<'env, W: World, T, E, B: Body<'env, W, T, E>>(
+fn try_once<'env, W: World, T, E, B: Body<'env, W, T, E> + ?Sized>(
     seat: &mut Seat<W>,
     body: &mut B,
     is_irrevocable: bool,
@@ -506,9 +549,24 @@ fn run_after<'env, W: World, T, E, B: Body<'env, W, T, E>>(
 ) -> Result<T, E> {
     let unfinished = Unfinished::at(seat);
     let record = failed.map_or_else(Record::default, |failed| after(seat, failed, Record::default()));
-    let answer = run_on(seat, &mut body, record, false);
+    let answer = repeat(seat, &mut body, record, false);
     unfinished.went_well();
     answer
+}
+
+/// [`run_on`], of this closure.
+fn repeat<'env, W: World, T, E, B: Body<'env, W, T, E>>(
+    seat: &mut Seat<W>,
+    body: &mut B,
+    record: Record,
+    must_not_fail: bool,
+) -> Result<T, E> {
+    let mut body = Repeated { body, answer: None };
+    run_on(seat, &mut body, record, must_not_fail);
+    match body.answer {
+        Some(answer) => answer,
+        None => unreachable!("an attempt that has committed, or was called off, has answered"),
+    }
 }
 
 /// Gives others some time, as this kind of failure has it; answers the record with it.
@@ -535,12 +593,13 @@ fn after<W: World>(seat: &Seat<W>, failed: Failed, record: Record) -> Record {
 }
 
 /// Attempts after so many failures, until one succeeds or is called off.
-fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
+#[inline(never)]
+fn run_on<'env, W: World>(
     seat: &mut Seat<W>,
-    body: &mut B,
+    body: &mut (dyn Repeat<'env, W> + '_),
     mut record: Record,
     must_not_fail: bool,
-) -> Result<T, E> {
+) {
     let memory = seat.memory;
     loop {
         let failures = record.failures;
@@ -563,18 +622,17 @@ fn run_on<'env, W: World, T, E, B: Body<'env, W, T, E>>(
             memory.ticket.take(memory.host(), &memory.room, desk.slot)
         });
         wait_to_begin::<W>(seat.desk());
-        let mut of_no_use = None;
-        let ended = try_once(seat, body, is_irrevocable, |_, answer| of_no_use = Some(answer));
+        let ended = try_once(seat, body, is_irrevocable, |_, _| ());
         drop(ticket);
-        drop(of_no_use);
         match ended {
             Ok(answer) => {
                 if answer.is_ok() && failures > 0 {
                     seat.desk().counts.attempts_max.raise(u64::from(failures) + 1);
                 }
-                return answer;
+                return;
             }
             Err(failed) => {
+                body.drop_answer();
                 memory.refuse_one_inside(seat.desk().slot, elsewhere);
                 record = after(seat, failed, record);
             }
