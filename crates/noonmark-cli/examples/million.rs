@@ -1,9 +1,9 @@
 //! How long it takes to simulate a million committed transactions of Granularity's YCSB on 128 virtual cores.
 //!
 //! ```sh
-//! cargo run --release -p noonmark-sim --example million              # with pauses after failed attempts
-//! cargo run --release -p noonmark-sim --example million -- none      # without
-//! cargo run --release -p noonmark-sim --example million -- none 4    # of 4 virtual milliseconds, and not more
+//! cargo run --release -p noonmark-cli --example million              # with pauses after failed attempts
+//! cargo run --release -p noonmark-cli --example million -- none      # without
+//! cargo run --release -p noonmark-cli --example million -- none 4    # of 4 virtual milliseconds, and not more
 //! ```
 //!
 //! Runs one experiment's cell for different lengths of virtual time: what the last run takes longer is for what it commits more, so

@@ -16,7 +16,7 @@
 //! Instructions are counted so, with the difference of two runs, divided by that of their operations:
 //!
 //! ```text
-//! cargo build --release -p noonmark-stm --example beside_plain
+//! cargo build --release -p noonmark-cli --example beside_plain
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/beside_plain ravl session lookup 100000 10000
 //! ```
 //!
