@@ -14,6 +14,9 @@ pub enum Step<T, C> {
     /// Another transaction must finish first: leave a waker in the waiting room and ask again when
     /// woken.
     Wait(WaitFor, C),
+    /// An older transaction is in the way, and the younger does not wait for it [wait-die]: this one cannot go on. A host that
+    /// knows that the other waits for nobody any more may ask again once that one is over.
+    Die(C),
     /// This transaction cannot go on.
     Abort(C),
 }
@@ -26,6 +29,7 @@ impl<T, C> Step<T, C> {
             Step::Ready(value) => Step::Ready(f(value)),
             Step::Busy(conflict) => Step::Busy(conflict),
             Step::Wait(on, conflict) => Step::Wait(on, conflict),
+            Step::Die(conflict) => Step::Die(conflict),
             Step::Abort(conflict) => Step::Abort(conflict),
         }
     }
@@ -37,6 +41,7 @@ impl<T, C> Step<T, C> {
             Step::Ready(value) => f(value),
             Step::Busy(conflict) => Step::Busy(conflict),
             Step::Wait(on, conflict) => Step::Wait(on, conflict),
+            Step::Die(conflict) => Step::Die(conflict),
             Step::Abort(conflict) => Step::Abort(conflict),
         }
     }

@@ -234,6 +234,15 @@ impl VersionWord {
         self.0.compare_exchange(Word::RECLAIMED.0, held, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
+    /// Locks a version that nobody else can lock or replace meanwhile, as that is settled by another word, before its value is replaced.
+    ///
+    /// *Release*, as [`VersionWord::fence_before_install`]: whoever sees a word of the new value sees the lock, or more.
+    #[inline(always)]
+    pub fn lock_unwatched(&self, by: TxnId) {
+        self.0.store(Word::held(by).0, Ordering::Relaxed);
+        self.fence_before_install();
+    }
+
     /// Orders the lock before the value that is about to be installed, for readers that copy the
     /// value meanwhile. See the module's page; nothing but a barrier to the compiler on x86.
     #[inline(always)]

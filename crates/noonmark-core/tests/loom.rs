@@ -256,6 +256,104 @@ fn an_acquire_load_may_miss_the_writer_of_an_extended_read() {
     read_time_against_writer(VersionWord::load);
 }
 
+/// A row whose lease ends in a word that its writer seals.
+struct Leased {
+    word: VersionWord,
+    lease: AtomicU64,
+    value: AtomicU64,
+}
+
+/// Above all times.
+const SEALED: u64 = 1 << 63;
+
+/// What a writer does once he has sealed.
+#[derive(Clone, Copy, PartialEq)]
+enum Writer {
+    /// Hides the version, and replaces it and its value.
+    Replaces,
+    /// The same, but does not hide it.
+    ReplacesInSight,
+    /// Replaces the version only.
+    Deletes,
+    /// The same, but takes the seal away first.
+    DeletesUnsealed,
+}
+
+fn lease_against_writer(writer: Writer) {
+    check_both_ways(None, move || {
+        let row = Arc::new(Leased {
+            word: VersionWord::new(version(1)),
+            lease: AtomicU64::new(1),
+            value: AtomicU64::new(1),
+        });
+        let reader = {
+            let row = row.clone();
+            thread::spawn(move || {
+                let seen = row.word.load();
+                let value = row.value.load(Ordering::Relaxed);
+                fence(Ordering::Acquire);
+                if seen.is_locked() || row.word.load_after_fence() != seen {
+                    return None;
+                }
+                let before = row.lease.fetch_max(5, Ordering::AcqRel);
+                let renewed = row.word.load() == seen && before & SEALED == 0;
+                Some((seen, value, if renewed { 5 } else { seen.time().ticks() }))
+            })
+        };
+        row.lease.fetch_or(SEALED, Ordering::AcqRel);
+        let write_time = (row.lease.load(Ordering::SeqCst) & !SEALED) + 1;
+        if writer == Writer::Replaces {
+            row.word.lock_unwatched(txn(0));
+        }
+        if matches!(writer, Writer::Replaces | Writer::ReplacesInSight) {
+            row.value.store(2, Ordering::Relaxed);
+        }
+        let unseal = || {
+            let lease = row.lease.load(Ordering::Relaxed);
+            row.lease.store(lease & !SEALED, Ordering::Release);
+        };
+        if writer == Writer::DeletesUnsealed {
+            unseal();
+        }
+        row.word.unlock_unwatched(version(write_time));
+        if writer != Writer::DeletesUnsealed {
+            unseal();
+        }
+        let Some((seen, value, at)) = reader.join().unwrap() else { return };
+        if seen == version(1) {
+            assert!(write_time > at, "overwritten at {write_time}, read at {at}");
+        }
+        if matches!(writer, Writer::Replaces | Writer::ReplacesInSight) {
+            assert_eq!(value == 1, seen == version(1), "a value of another version");
+        }
+    });
+}
+
+/// Sundial's renewal: the lease is raised by the step that finds the seal, and the version looked at afterwards. A writer seals, hides the
+/// version while its value is replaced, shows the new one, and takes the seal away. Never is a version overwritten at a time at which it
+/// was read, and never is a value read that is not of its version.
+///
+/// *Planted*: `lock_unwatched` without its fence; `unlock_unwatched` relaxed.
+#[test]
+fn a_lease_is_renewed_or_sealed() {
+    for writer in [Writer::Replaces, Writer::Deletes] {
+        lease_against_writer(writer);
+    }
+}
+
+/// Who finds no seal any more must find the new version.
+#[test]
+#[should_panic(expected = "overwritten at")]
+fn the_version_is_replaced_before_its_seal_is_taken_away() {
+    lease_against_writer(Writer::DeletesUnsealed);
+}
+
+#[test]
+#[should_panic(expected = "a value of another version")]
+fn a_version_is_hidden_while_its_value_is_replaced() {
+    lease_against_writer(Writer::ReplacesInSight);
+}
+
 // --------------------------------------------------------------------------------- the waiting room
 
 struct Waited {

@@ -40,7 +40,7 @@ fn a_hot_row_is_not_lost_to_many_cores() {
         (Protocol::TwoPhaseWoundWait, [(1730, 0), (617, 37), (597, 23)]),
         (Protocol::TwoPhaseWaitDie, [(1295, 376), (751, 1436), (284, 1003)]),
         (Protocol::Swiss, [(1149, 402), (492, 1254), (159, 861)]),
-        (Protocol::Sundial, [(1118, 359), (627, 1411), (264, 737)]),
+        (Protocol::Sundial, [(1095, 360), (577, 1385), (283, 903)]),
     ];
     let found = pinned.map(|(protocol, _)| (protocol, [2, 8, 32].map(|cores| on_one_row(protocol, cores))));
     assert_eq!(found, pinned);

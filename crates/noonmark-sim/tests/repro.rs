@@ -179,13 +179,13 @@ fn a_read_frontier_comes_to_the_same_everywhere() {
 fn kinds_of_abort_come_to_the_same_everywhere() {
     let failed = run("sundial-fig12", Sundial, Coarse, 16);
     let pinned = [
-        ("sundial: renew, locked", 47),
-        ("sundial: renew, replaced before", 12),
-        ("sundial: renew, replaced later", 7),
-        ("sundial: renew, replaced then", 13),
-        ("sundial: write", 97),
+        ("sundial: renew, locked", 33),
+        ("sundial: renew, replaced before", 28),
+        ("sundial: renew, replaced later", 2),
+        ("sundial: renew, replaced then", 15),
+        ("sundial: write", 105),
     ];
-    assert_eq!((failed.committed, by_rule(&failed)), (240, pinned.to_vec()));
+    assert_eq!((failed.committed, by_rule(&failed)), (258, pinned.to_vec()));
     assert_eq!(counts(&run("sundial-fig12", Dynamic, Coarse, 16)), (237, 71));
 }
 
@@ -206,11 +206,11 @@ fn options_of_leases_come_to_the_same_everywhere() {
         (alternative.words, run.committed, run.aborted(), not_renewed.map(|(_, count)| count).sum::<u64>())
     });
     let pinned = [
-        ("leases extended while executing", 252, 152, 50),
-        ("the same, by 8 ticks more", 252, 182, 69),
-        ("one write time more kept", 246, 163, 72),
-        ("three write times more kept", 246, 163, 72),
-        ("leases extended, and three write times", 259, 160, 55),
+        ("leases extended while executing", 246, 169, 64),
+        ("the same, by 8 ticks more", 256, 157, 52),
+        ("one write time more kept", 237, 197, 85),
+        ("three write times more kept", 237, 197, 85),
+        ("leases extended, and three write times", 268, 153, 59),
     ];
     assert_eq!(counts.collect::<Vec<_>>(), pinned);
 }
@@ -447,14 +447,20 @@ fn sundial_figure_13() {
         runs,
         [
             ("sundial", 4, 860, 689),
+            ("sundial, as printed", 4, 618, 873),
             ("fixed", 4, 653, 898),
             ("sundial", 4, 860, 689),
+            ("sundial, as printed", 4, 618, 873),
             ("fixed", 4, 601, 920),
             ("sundial", 4, 860, 689),
+            ("sundial, as printed", 4, 618, 873),
             ("fixed", 4, 268, 1_041)
         ]
     );
-    assert_eq!(verdicts, [Verdict::Agrees, Verdict::Agrees, Verdict::Agrees, Verdict::Differs]);
+    // Where rows are few, versions spare more than clocks cost: as printed Sundial is the slower.
+    let [beside, printed, apart, without, near] = verdicts[..] else { panic!("{verdicts:?}") };
+    assert_eq!([beside, apart, without], [Verdict::Agrees; 3]);
+    assert_eq!([printed, near], [Verdict::Differs; 2]);
 }
 
 /// Transactions slow down once they span servers, and then the cluster grows.

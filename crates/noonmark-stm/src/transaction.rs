@@ -274,7 +274,7 @@ pub(crate) fn settle_at<'a, C: Control, H: Host, R>(
     match ask() {
         Step::Ready(granted) => Ok(granted),
         Step::Busy(_) | Step::Wait(..) => ask_again(room, desk, ask),
-        Step::Abort(conflict) => Err(interrupted(desk, conflict)),
+        Step::Die(conflict) | Step::Abort(conflict) => Err(interrupted(desk, conflict)),
     }
 }
 
@@ -310,7 +310,7 @@ fn ask_again<'a, C: Control, H: Host, R>(
                 return Err(interrupted(desk, conflict));
             }
             Step::Busy(_) | Step::Wait(..) => {}
-            Step::Abort(conflict) => return Err(interrupted(desk, conflict)),
+            Step::Die(conflict) | Step::Abort(conflict) => return Err(interrupted(desk, conflict)),
         }
         desk.host().spin(turn);
         turn = turn.saturating_add(1);

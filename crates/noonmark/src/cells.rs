@@ -11,7 +11,7 @@
 
 use crate::abort::Abort;
 use crate::abort::AbortKind;
-use crate::context::{Asker, Context, Refusal, Stop, ask};
+use crate::context::{Asker, Context, Stop, ask};
 use crate::group::{GROUPS_MAX, Groups, Size, words_of};
 use crate::kept::{Kept, copy_groups};
 use crate::protocol::{Conflict, CopyValue, Place, Rules, What, with_protocol};
@@ -19,7 +19,7 @@ use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes, load_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, group_bits};
 use noonmark_core::sync::Ordering;
-use noonmark_core::{Access, Host, Work};
+use noonmark_core::{Access, Host, Timestamp, Work};
 
 /// Copies the words of neighbouring groups, from `first` on, of these sizes, into `row`.
 struct CopyGroups<'a> {
@@ -253,19 +253,15 @@ impl<H: Host> Context<H> {
         let view = unsafe { record.cell(cell_at as usize, t.aux_words) };
         let mut copy = CopyGroups { record, layout, first, sizes, row };
         self.shared.host.work(Work::Operation);
-        let seen = ask!(self.asker(), place, |me| P::read(me, view, &mut copy), |refusal| return Err(
-            self.explain(refusal, place, groups.bits())
-        ));
+        let earliest = || if self.reads_prepared { Timestamp::ZERO } else { self.earliest() };
+        let seen =
+            ask!(
+                self.asker(),
+                place,
+                |me| P::read_from(me, view, earliest, &mut copy),
+                |refusal| return Err(self.explain(refusal, place, groups.bits()))
+            );
         let seen = if P::HAS_LEASES { self.extend_lease::<P>(place, view, seen) } else { seen };
-        if H::DEFERS
-            && P::HAS_LEASES
-            && !self.reads_prepared
-            && seen.until < self.earliest()
-            && let Some(conflict) = P::is_about_to_go(self.asker().me(place), view)
-        {
-            // Its lease is too short for this transaction, and nobody can extend it: better to wait for what comes after it.
-            return Err(self.explain(Refusal { conflict, kind: AbortKind::Held }, place, groups.bits()));
-        }
         self.note_read(place, groups, seen);
         if P::LOCKS_READS && t.is_whole(cell_at) {
             // SAFETY: pinned since the record was found, whose table splits.

@@ -26,7 +26,7 @@ use crate::protocol::{Conflict, Me, Order, Protocol, Rules, Seen, What, with_pro
 use crate::record::{Cell, Layout, RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
-use noonmark_core::sync::{Ordering, fence};
+use noonmark_core::sync::{AtomicU64, Ordering, fence};
 use noonmark_core::{Access, Epochs, Garbage, Host, Limbo, Step, Timestamp, TxnId, Word, Work};
 
 /// A transaction has committed.
@@ -182,6 +182,7 @@ impl<H: Host> Context<H> {
 
     /// The cells from number `from` on, as far as they are of this protocol; says where that ends. A cell's
     /// [`Rules::write_bound`] is asked for once it is locked; that others are not yet does not matter to it.
+    #[inline(never)]
     fn seal_run<P: Rules>(
         &mut self,
         protocol: Protocol,
@@ -286,6 +287,7 @@ impl<H: Host> Context<H> {
     }
 
     /// What was read, from number `from` on, as far as it is of this protocol; says where that ends.
+    #[inline(never)]
     fn validate_run<P: Rules>(
         &mut self,
         protocol: Protocol,
@@ -459,7 +461,8 @@ impl<H: Host> Context<H> {
                 Some(word) => word,
                 None => {
                     let seen = with_protocol!(t.protocol, P => {
-                        ask!(self.asker(), place, |me| P::read(me, cell, &mut ()), |refusal| {
+                        let earliest = || self.earliest();
+                        ask!(self.asker(), place, |me| P::read_from(me, cell, earliest, &mut ()), |refusal| {
                             return Err(self.refused(&entry, Some(refusal)));
                         })
                     });
@@ -523,6 +526,7 @@ impl<H: Host> Context<H> {
     }
 
     /// The cells from number `from` on, as far as they are of this protocol; says where that ends.
+    #[inline(never)]
     fn install_run<P: Rules>(&mut self, protocol: Protocol, from: usize, time: Timestamp) -> usize {
         for index in from..self.writes.len() {
             let entry = self.writes.entry(index);
@@ -546,6 +550,9 @@ impl<H: Host> Context<H> {
                     if self.is_planted(Bug::UnlockBeforeInstall) {
                         P::publish(self.asker().me(place), cell, Word::version(time, self.slot, false));
                         self.shared.host.touch(|| place.line(), Access::Write);
+                    }
+                    if !self.is_planted(Bug::UnlockBeforeInstall) && !self.is_planted(Bug::InstalledInSight) {
+                        P::hide(self.asker().me(place), cell);
                     }
                     install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
                     if self.is_planted(Bug::UnlockBeforeInstall) {
@@ -646,13 +653,18 @@ fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &E
         // SAFETY: pinned since the record was found; the group is of its layout.
         let words = unsafe { entry.record.words(group.at, group.words as usize) };
         if group.size.is_boxed() {
-            let address = allocate_boxed(writes.boxed_value(index, group));
-            // Release: the version is complete for whoever finds its address. Only we write here.
-            retire_boxed(limbo, epochs, words[0].swap(address, Ordering::AcqRel));
+            install_boxed(&words[0], writes.boxed_value(index, group), limbo, epochs);
         } else {
-            store_words(words, writes.image(index, group.in_cell as usize, words.len()));
+            store_words(words, writes.image_of(entry, group.in_cell as usize, words.len()));
         }
     }
+}
+
+/// Stores a new value that lies behind a pointer.
+#[inline(never)]
+fn install_boxed(place: &AtomicU64, value: &[u8], limbo: &mut Limbo, epochs: &Epochs) {
+    // Release: the version is complete for whoever finds its address. Only we write here.
+    retire_boxed(limbo, epochs, place.swap(allocate_boxed(value), Ordering::AcqRel));
 }
 
 /// Frees a replaced version once nobody can be reading it.

@@ -725,12 +725,16 @@ impl<'a, H: Host> Asker<'a, H> {
             }
             return match first {
                 Step::Ready(granted) => Ok(granted),
-                Step::Busy(conflict) | Step::Wait(_, conflict) if conflict.what.holder().is_some() => {
+                Step::Busy(conflict) | Step::Wait(_, conflict) | Step::Die(conflict)
+                    if conflict.what.holder().is_some() =>
+                {
+                    // Whether he waits for that one is for whoever knows them both.
                     Err(Refusal { conflict, kind: AbortKind::Held })
                 }
-                Step::Busy(conflict) | Step::Wait(_, conflict) | Step::Abort(conflict) => {
-                    Err(refused(conflict))
-                }
+                Step::Busy(conflict)
+                | Step::Wait(_, conflict)
+                | Step::Die(conflict)
+                | Step::Abort(conflict) => Err(refused(conflict)),
             };
         }
         let slot = self.shared.slots.get(self.txn.slot());
@@ -740,14 +744,14 @@ impl<'a, H: Host> Asker<'a, H> {
             if slot.is_wounded() {
                 let rule = match step {
                     Step::Ready(granted) => return Ok(granted),
-                    Step::Busy(c) | Step::Wait(_, c) | Step::Abort(c) => c.rule,
+                    Step::Busy(c) | Step::Wait(_, c) | Step::Die(c) | Step::Abort(c) => c.rule,
                 };
                 let by = slot.wounded_by().0;
                 return Err(refused(Conflict { rule, what: What::Wounded { by } }));
             }
             match step {
                 Step::Ready(granted) => return Ok(granted),
-                Step::Abort(conflict) => return Err(refused(conflict)),
+                Step::Die(conflict) | Step::Abort(conflict) => return Err(refused(conflict)),
                 Step::Busy(conflict)
                     if turn >= self.shared.busy_turns_max || conflict.what == What::Reclaimed =>
                 {

@@ -40,8 +40,10 @@ pub enum Bug {
     RenewBlindly,
     /// `sundial`, where leases are extended while executing: that of a version that has been replaced meanwhile is, too.
     ExtendBlindly,
-    /// `sundial`, at servers: a lease is renewed though its row is sealed.
+    /// `sundial`: a lease is renewed though its row is sealed.
     RenewSealed,
+    /// `sundial`: values are replaced while their versions can be read yet.
+    InstalledInSight,
     /// `sundial`, where write times are kept: a version is taken to hold until the current one was written, whatever came in between.
     VersionsSkipped,
     /// `sundial`, where write times are kept: those of a cell outlast a time in which its row was written through other cells.

@@ -161,6 +161,12 @@ impl<H: Host> Context<H> {
             }
             return false;
         }
+        for at in cells {
+            // SAFETY: as above.
+            let cell = unsafe { record.cell(*at, t.aux_words) };
+            let me = self.asker().me(Place { table, record, at: *at as u32 });
+            with_protocol!(t.protocol, P => P::hide(me, cell));
+        }
         // SAFETY: as above.
         let key = unsafe { record.key() };
         if planted.is(Bug::TimesNotTakenOver) {

@@ -356,6 +356,12 @@ impl<H: Host> Context<H> {
             }
             return None;
         }
+        for at in layout.cells() {
+            // SAFETY: pinned since the record was found; the offset is of this table's layouts.
+            let cell = unsafe { record.cell(*at, t.aux_words) };
+            let me = self.asker().me(Place { table, record, at: *at as u32 });
+            with_protocol!(t.protocol, P => P::hide(me, cell));
+        }
         if self.shared.planted.is(Bug::SplitAtOldTime) {
             bound = written;
         }
@@ -379,7 +385,8 @@ impl<H: Host> Context<H> {
                     Step::Ready(()) => return Some(word),
                     Step::Abort(Conflict { what: What::Locked { .. } | What::ReadLocked { .. }, .. })
                     | Step::Busy(_)
-                    | Step::Wait(..) => (),
+                    | Step::Wait(..)
+                    | Step::Die(_) => (),
                     Step::Abort(_) => return None,
                 }
             }

@@ -400,7 +400,13 @@ impl WriteSet {
     /// Some words of the image of an entry.
     #[inline(always)]
     pub(crate) fn image(&self, index: usize, at: usize, words: usize) -> &[u64] {
-        let from = self.entries[index].image as usize + at;
+        self.image_of(&self.entries[index], at, words)
+    }
+
+    /// The same of an entry that is one of its own.
+    #[inline(always)]
+    pub(crate) fn image_of(&self, entry: &WriteEntry, at: usize, words: usize) -> &[u64] {
+        let from = entry.image as usize + at;
         &self.arena[from..from + words]
     }
 

@@ -655,6 +655,55 @@ fn sundial_renews_a_lease_over_the_head_of_a_writer_that_executes() {
     assert!(written > renewed, "{written} after {renewed}");
 }
 
+/// [Sundial §3.3.1]: what somebody is about to replace can be read up to the end of its lease, also while he commits. Who cannot commit by
+/// then waits for what comes after it, and nobody extends the lease any more.
+#[test]
+fn sundial_reads_what_is_sealed_up_to_the_end_of_its_lease() {
+    let [early, late] = [false, true].map(|is_late| {
+        let mut outcomes = Vec::new();
+        for touch in 0.. {
+            let (db, [x, y]) = leased(Order::Logical);
+            let [mut s1, mut s2] = sessions(&db);
+            if is_late {
+                // Later than the lease of y ends, and within that of x.
+                let other = table(&db, "other", Protocol::TicToc);
+                assert!(s2.transact(|tx| tx.insert(&other, 0, 0)).unwrap());
+                (0..10).for_each(|_| assert!(s2.transact(|tx| tx.write(&other, 0, 0)).unwrap()));
+            }
+            let mut writer = s1.begin();
+            writer.update(&x, 1, |value| *value += 1).unwrap();
+            writer.update(&y, 1, |value| *value += 1).unwrap();
+            let mut read = None;
+            let look = || {
+                let mut reader = s2.begin();
+                let y = reader.get(&y, 1);
+                read = Some(y.and_then(|y| Ok((y, reader.get(&x, 1)?, reader.commit()?.time))));
+            };
+            let written = interrupted(At::Touch(touch), look, || writer.commit()).unwrap().time;
+            let Some(read) = read else { break };
+            outcomes.push(match read {
+                Ok((y, x, time)) => {
+                    assert_eq!(y, x, "touch {touch}");
+                    assert_eq!(
+                        y == Some(1),
+                        time >= written,
+                        "{y:?} at {time}, written at {written}, touch {touch}"
+                    );
+                    if y == Some(1) { "the new" } else { "the old" }
+                }
+                Err(abort) => abort.rule(),
+            });
+        }
+        outcomes
+    });
+    let is_sealed = |(early, late): (&&str, &&str)| *early == "the old" && *late == "sundial: read";
+    assert!(early.iter().zip(&late).any(is_sealed), "{early:?}, {late:?}");
+    assert!(
+        [&early, &late].iter().all(|outcomes| outcomes.last() == Some(&"the new")),
+        "{early:?}, {late:?}"
+    );
+}
+
 /// What [Sundial §5.1] proposes against cases (b) and (c): a lease that is extended when the row is read, to the time after that of
 /// what the transaction will write. Whoever replaces the version comes later, by the ticks more, too.
 #[test]

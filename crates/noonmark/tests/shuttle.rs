@@ -476,5 +476,7 @@ fn planted_bugs_are_found() {
         }
     }
     assert!(is_found(Protocol::F1, Bug::SealWritesOnly));
-    assert!(is_found(Protocol::Sundial, Bug::RenewBlindly));
+    for bug in [Bug::RenewBlindly, Bug::RenewSealed, Bug::InstalledInSight] {
+        assert!(is_found(Protocol::Sundial, bug), "{bug:?}");
+    }
 }

@@ -237,6 +237,20 @@ impl ClusterCase {
         if random.below(8) == 0 {
             case.cluster.conditions.latency = long_tailed(latency_min_ns);
         }
+        // From numbers of its own again: many servers, or all rows at one of them.
+        let mut others = Random::new(seed, 14);
+        match others.below(16) {
+            0 | 1 => {
+                let servers = servers + 3 + others.below(6) as u16;
+                case.cluster.servers = servers;
+                case.cluster.conditions.cuts.iter_mut().for_each(|cut| cut.side = others.below(1 << servers));
+            }
+            2 if matches!(case.cluster.partitioning, Partitioning::Hash { .. }) => {
+                case.cluster.partitioning = Partitioning::Hash { prefix_bytes: others.below(8) as usize };
+            }
+            _ => {}
+        }
+        let servers = case.cluster.servers;
         if random.below(8) == 0 {
             let mut to_one = || case.cluster.conditions.latency.clone().and_ns(random.below(500_000));
             let mut to_each = || (0..servers).map(|_| to_one()).collect();

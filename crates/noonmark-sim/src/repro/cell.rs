@@ -10,7 +10,7 @@ use crate::network::store::ClusterSpec;
 use crate::network::ycsb::{ClusterMeasured, YcsbSpec};
 use crate::network::{self, Conditions};
 use crate::{Picoseconds, VirtualCores, memory};
-use noonmark::{Database, Leases, Policy, Protocol};
+use noonmark::{Database, Policy, Protocol};
 use noonmark_cluster::cache::{CacheCounts, CacheOptions, ReusePolicy};
 use noonmark_cluster::client::Policy as ClusterPolicy;
 use noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS;
@@ -193,13 +193,8 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
         }
         (_, Workload::Warehouses(warehouses)) => warehouses::run(cell, warehouses, size, seed),
         (Rules::Printed, Workload::Spanning(spanning)) => {
-            let printed = Spanning {
-                reads_prepared: true,
-                refuses_younger: true,
-                lends: false,
-                leases: Leases::default(),
-                ..*spanning
-            };
+            let mut printed = *spanning;
+            printed.be_as_printed();
             let cluster = ClusterSpec::new(spanning.servers, Protocol::Sundial);
             // (So that its report says what was run.)
             let variant = Variant { workload: Workload::Spanning(printed), ..cell.variant.clone() };

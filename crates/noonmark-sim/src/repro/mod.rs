@@ -560,6 +560,14 @@ impl Spanning {
         (self.handling_ns, self.sending_ns) = (ns, ns);
     }
 
+    /// What is under `sundial` is as in the paper, without what is ours: see [`Rules::Printed`].
+    fn be_as_printed(&mut self) {
+        self.reads_prepared = true;
+        self.refuses_younger = true;
+        self.lends = false;
+        self.leases = Leases::default();
+    }
+
     fn in_words(&self) -> Vec<(&'static str, String)> {
         let Spanning {
             servers,

@@ -67,7 +67,10 @@ impl<C: Control> Two<C> {
         for index in 0..2 {
             match C::write(desk, Spot::of(&self.locks[index])) {
                 Step::Ready(()) => desk.store::<u64>(Spot::of(&self.locks[index]), &self.cells[index], value),
-                Step::Busy(conflict) | Step::Wait(_, conflict) | Step::Abort(conflict) => {
+                Step::Busy(conflict)
+                | Step::Wait(_, conflict)
+                | Step::Die(conflict)
+                | Step::Abort(conflict) => {
                     return self.end(desk, Ending::Restart(conflict));
                 }
             }
@@ -492,7 +495,7 @@ fn patiently<R>(mut ask: impl FnMut() -> Step<R, Conflict>) -> Option<R> {
     loop {
         match ask() {
             Step::Ready(granted) => return Some(granted),
-            Step::Abort(_) => return None,
+            Step::Die(_) | Step::Abort(_) => return None,
             Step::Busy(_) | Step::Wait(..) => thread::yield_now(),
         }
     }

@@ -111,7 +111,7 @@ impl<C: Control> Stage<C> {
                 self.awaited[slot] = Some(step.into());
                 "waits".into()
             }
-            Step::Abort(conflict) => {
+            Step::Die(conflict) | Step::Abort(conflict) => {
                 self.end(slot, Ending::Restart(conflict));
                 match conflict {
                     Conflict::ReadLocked | Conflict::WriteLocked => "locked".into(),
@@ -370,7 +370,7 @@ fn who_sleeps_hears_of_a_commit_that_follows_an_undoing() {
                     desk.store::<u64>(Spot::of(&stage.locks[0]), &stage.cells[0], step as u64);
                     ending
                 }
-                Step::Abort(conflict) => Ending::Restart(conflict),
+                Step::Die(conflict) | Step::Abort(conflict) => Ending::Restart(conflict),
                 Step::Busy(_) | Step::Wait(..) => panic!("{}: nobody is in the way", C::NAME),
             };
             if ending == Ending::Commit {

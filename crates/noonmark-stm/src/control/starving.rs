@@ -95,7 +95,7 @@ impl<C: Control> Actor<C> {
                 Moved::On
             }
             Step::Busy(_) | Step::Wait(..) => Moved::Waits,
-            Step::Abort(conflict) => self.end(vars, Ending::Restart(conflict)),
+            Step::Die(conflict) | Step::Abort(conflict) => self.end(vars, Ending::Restart(conflict)),
         }
     }
 

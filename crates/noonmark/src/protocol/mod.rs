@@ -10,7 +10,7 @@
 //!    [`Rules::write_bound`] of everything written; where transactions have ranges, also out of its range, after
 //!    [`Rules::leave_room`] and [`Rules::come_after`] for each cell to be written (see [`crate::timing`]);
 //! 4. [`Rules::validate`] for each cell that was read, at the commit time;
-//! 5. if all hold: the values are written and [`Rules::publish`] lets each cell go with its new
+//! 5. if all hold: [`Rules::hide`], the values are written, and [`Rules::publish`] lets each cell go with its new
 //!    version, or, after [`Rules::keep`], with the old one if it was only to be validated; otherwise [`Rules::release`] lets it go with the old one;
 //! 6. [`Rules::release_read`] for each cell that was read.
 //!
@@ -397,10 +397,17 @@ pub(crate) trait Rules {
         seen
     }
 
-    /// Where hosts defer, of a version that was just read: who has sealed it, and will replace it once its lease is over.
-    fn is_about_to_go(me: Me<'_, impl Host>, cell: Cell<'_>) -> Option<Conflict> {
-        let _ = (me, cell);
-        None
+    /// Reads on behalf of a transaction that can commit only from `earliest()` on. Where there are [leases](Rules::HAS_LEASES) it is asked to wait for
+    /// what will be gone by then.
+    #[inline(always)]
+    fn read_from(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        earliest: impl Fn() -> Timestamp,
+        copy: &mut impl CopyValue,
+    ) -> Step<Seen, Conflict> {
+        let _ = earliest;
+        Self::read(me, cell, copy)
     }
 
     /// Reads what the transaction will write. May lock: then `hold` says so.
@@ -479,6 +486,13 @@ pub(crate) trait Rules {
     /// commit time: the next version comes after that. Called before [`Rules::publish`].
     fn keep(cell: Cell<'_>, at: Timestamp) {
         let _ = (cell, at);
+    }
+
+    /// The value of a sealed cell is about to be replaced, or its record to leave the index: where to seal does not lock the version word, that
+    /// is locked now, so that nobody reads it.
+    #[inline(always)]
+    fn hide(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        let _ = (me, cell);
     }
 
     /// Lets go of a sealed cell; what is in it now is version `next`.

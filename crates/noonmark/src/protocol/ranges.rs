@@ -84,16 +84,15 @@ fn writer<'a>(cell: Cell<'a>) -> &'a VersionWord {
 }
 
 /// There is a current writer, and it is in the way: the older waits, the younger aborts.
-fn met_writer<T, H: Host>(
+fn met_writer<T>(
     rule: &'static str,
-    me: Me<'_, H>,
+    me: Me<'_, impl Host>,
     cell: Cell<'_>,
     word: Word,
 ) -> Step<T, Conflict> {
     let conflict = Conflict::locked(rule, word);
     if !word.owner().is_some_and(|holder| me.is_older_than(holder)) {
-        // At a server others say whether he waits: for whoever has prepared, he may.
-        return if H::DEFERS { Step::Busy(conflict) } else { Step::Abort(conflict) };
+        return Step::Die(conflict);
     }
     me.touch(Access::ReadModifyWrite);
     // The mark fails if the word has changed since; then look again.

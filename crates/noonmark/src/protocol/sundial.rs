@@ -4,11 +4,11 @@
 //! them; and the *intent*, the word that names the one transaction that may write next, as `swiss` has it.
 //!
 //! - *Read* (§3.3.1, Algorithm 1): `wts`, `rts` and value, as a consistent triple. That somebody else is about to
-//!   write does not matter: the reader may commit before him.
+//!   write does not matter: the reader may commit before him. Unless it is too late for that.
 //! - *Write* (§3.3.1): take the intent at once, by wait-die: the older transaction waits for the younger one,
 //!   the younger one aborts. Reads and writes conflict optimistically, writes and writes do not, since of two
 //!   read-modify-writes of one row one is lost anyway (§3.2).
-//! - *Seal*: lock the version word, which only the holder of the intent may.
+//! - *Seal*: fix the lease's end, which only the holder of the intent may.
 //! - *Commit time* (§3.3.2): at least `wts` of everything read, and after the lease of everything written.
 //! - *Validate* (§3.3.2, Algorithm 2): a lease that lasts until the commit time needs no look. Otherwise it is
 //!   renewed, which works if the version still is the current one and nobody is installing another.
@@ -18,7 +18,7 @@
 //! Index nodes have leases, too (§3.4): those of [`crate::index`], which every logical database keeps.
 //! The cache of remote rows (§4) has no meaning on one machine.
 //!
-//! # The tuple's lock is two locks here
+//! # The tuple's lock is three things here
 //!
 //! In the paper one lock does two things for as long as the writer executes: it keeps other writers
 //! out, and it keeps the lease as it was when the lock was taken, since `commit_ts` was raised above `rts` then
@@ -26,16 +26,20 @@
 //! (Algorithm 2, line 13; case (c) of §5.1). And what the listings call atomic (to read the triple, to renew a
 //! lease, to install) stands under a latch.
 //!
-//! Here the intent keeps the other writers out, and the version word, which is locked from the seal to the
-//! end of the install, is the latch. `rts` is looked at when the word has been locked, not before. So until then a
-//! lease can be renewed over the head of the writer, who will commit after it: of case (c) only the seal is left. As
-//! under `tictoc`, *raise, then look* and *lock, then read `rts`*, all four sequentially consistent, make
-//! the renewal atomic.
+//! Here the *intent* keeps the other writers out, from the first access to the end. The *seal*, a bit beside `rts`, keeps the lease as it is,
+//! from the moment at which the whole write set is known. And the version word is *locked*, which hides the version, while its
+//! value is replaced and no longer. So until the seal a lease can be renewed over the head of the writer, who will commit after it; of
+//! case (c) only the seal is left. What is sealed can be read until it is replaced: at a server of a cluster that is for as long as messages
+//! take.
 //!
-//! At a server of a cluster a transaction is sealed while messages go round. There the version is not locked: it can be read, for as long
-//! as its lease lasts, which readers extend no more ([`seal_readably`]). The one who has sealed it does once, when he votes: to just before the
-//! time that he has agreed to, as he will commit no earlier. So case (c) is what is prepared, and nobody is in the way who commits
-//! before it. (To do as the paper has it is a [choice](crate::branch::Branch::lend) of the experiments.)
+//! A renewal is atomic since it raises `rts` by the same step of one word that finds the seal: whoever raises it first is seen by the writer, and
+//! whoever comes later leaves it as it was, the bit being above all times. That it was the lease of the version that was read is
+//! looked at afterwards: a writer who lets go changes the version first, then takes the seal away.
+//!
+//! Whoever reads what is sealed, and cannot commit within its lease, waits for what comes after it: nobody will extend that lease for him. Only
+//! the one who has sealed it may, at a server, and does once, when he votes: to just before the time that he has agreed to,
+//! as he will commit no earlier. So case (c) is what is prepared, and nobody is in the way who commits before it. (To do as the paper has
+//! it is a [choice](crate::branch::Branch::lend) of the experiments.)
 //!
 //! With the intent held the version cannot change, so a read-modify-write reads after taking it and cannot
 //! lose its update; nor is its read in need of a lease, since it writes the row at the commit time itself.
@@ -43,8 +47,8 @@
 //! # Nobody waits in a circle
 //!
 //! Only the older waits, for the younger, and for intents alone; everything else is asked again a bounded number of
-//! times. (At a server of a cluster the younger is *busy*, not refused, and what that means is said there: he waits
-//! for whoever has prepared, who waits for nobody and is over soon. That is not in the paper.) `two-phase-wait-die` and
+//! times. (The answer for the younger is [`Step::Die`]: a server of a cluster knows of others whether they have prepared, and has him wait
+//! for those, who wait for nobody and are over soon. That is not in the paper.) `two-phase-wait-die` and
 //! `swiss` wait in the same direction. In a database in which the younger wait for the older as well
 //! (`two-phase-wound-wait`), whoever waits for a younger one makes it abort, also here: see `Me::wound_younger`. Ages are kept across retries, so each transaction is the oldest one day; it may
 //! still lose to writers of what it has only read, which is what the [gate](crate::gate) is for.
@@ -57,7 +61,7 @@
 //!   that both reads are of one version is looked at in the validation. Nothing is kept of an attempt that
 //!   fails.
 //! - Updating a cached row (Algorithm 3, lines 5 and 6) and leases of whole tables (§4.3) are not here.
-//! - The lock word hides `wts` (but not at servers): while somebody installs, a lease that has been renewed far enough by another reader in
+//! - The lock word hides `wts`: while somebody installs, a lease that has been renewed far enough by another reader in
 //!   the meantime cannot be told from one that was not (Algorithm 2 could), and the reader aborts.
 //! - A commit-time update takes the intent when it is sealed, not while executing. So an older transaction may wait with
 //!   cells locked; whoever meets those gives up after a while.
@@ -70,8 +74,8 @@
 //! - *Leases are extended while executing*: when a version has been read, its lease is extended to the earliest time at which
 //!   the transaction may still commit (not before what it has read, after the leases of what it will write, and not before
 //!   its session's last commit), and by some ticks more if the table says so. It is a renewal like that at the commit,
-//!   *raise, then look*, and so holds for the same reason: whoever replaces the version does so later. If the version is not
-//!   there any more, the lease is as it was read, and the validation sees to it.
+//!   and so holds for the same reason: whoever replaces the version does so later. If the version is not
+//!   there any more, or sealed, the lease is as it was read, and the validation sees to it.
 //! - *Write times are kept*, of the last versions of a cell. What was read may have been replaced, or be about to be: if
 //!   the version that followed it was written after the commit time, the read holds. Between the two nobody has written, and
 //!   nobody will, as writers only ever commit after the current version; so there is no lease to extend. While the one who
@@ -82,17 +86,15 @@
 //! themselves, in a row that has been regrouped. The row may be written through other cells, then, and this one be
 //! taken into use again.
 //!
-//! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`, as for `tictoc`. With
+//! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`, as for `tictoc`, and to seal is to lock the version
+//! word. With
 //! `tictoc` tables it shares a logical one: both keep, of each version, a time at which it was written and a time
-//! until which it holds, raise the second in the same way, and commit above it. What a transaction must do to a
+//! until which it holds, raise the second, and commit above it. What a transaction must do to a
 //! cell to be placed at its commit time is the same, whichever of the two it is of.
 
 use super::swiss::{Younger, drop_intent, take_intent};
-use super::tictoc::{
-    extend_lease, extend_own_lease, init_lease, is_sealed, lease_end, read_lease, renew_lease, seal_readably,
-    unseal,
-};
-use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, lock_version};
+use super::tictoc::{init_lease, read_lease, rts};
+use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, check_current, lock_version};
 use crate::planted::{Bug, Planted};
 use crate::record::Cell;
 use noonmark_core::sync::{AtomicU64, Ordering as Atomic};
@@ -100,6 +102,93 @@ use noonmark_core::{Access, Host, Step, Timestamp, VersionWord, Word};
 use std::cmp::Ordering;
 
 pub(crate) struct Sundial;
+
+const READ: &str = "sundial: read";
+const RENEW: &str = "sundial: renew";
+
+/// Beside `rts`, above all times: the version is sealed, and its lease ends when it ends.
+const SEALED: u64 = 1 << 63;
+
+/// The time that is in the word of `rts`.
+#[inline(always)]
+fn rts_of(word: u64) -> Timestamp {
+    Timestamp::new(word & !SEALED)
+}
+
+/// Until when a version holds that nobody else can seal: this transaction has sealed it, or has not asked yet.
+#[inline(always)]
+fn lease_end(cell: Cell<'_>, version: Word) -> Timestamp {
+    // Sequentially consistent: in momentary order the lock comes before.
+    rts_of(rts(cell).load(Atomic::SeqCst)).max(version.time())
+}
+
+/// Seals the version, which stays to be read. Only under the intent.
+#[inline(always)]
+fn seal_lease(
+    rule: &'static str,
+    me: Me<'_, impl Host>,
+    cell: Cell<'_>,
+    seen: Option<Word>,
+    hold: &mut Hold,
+) -> Step<(), Conflict> {
+    me.touch(Access::Read);
+    // It stays what it is: others change it under the intent only.
+    let now = cell.word.load();
+    match seen {
+        _ if now.is_locked() => Step::Busy(Conflict::locked(rule, now)),
+        Some(read) if read != now => Step::Abort(Conflict { rule, what: What::Replaced { read, now } }),
+        _ => {
+            me.touch(Access::ReadModifyWrite);
+            // Acquire: whatever was raised before, whoever did so had the right to, and comes before what follows here. Release: see `renew`.
+            rts(cell).fetch_or(SEALED, Atomic::AcqRel);
+            hold.prev = Some(now);
+            Step::Ready(())
+        }
+    }
+}
+
+/// Takes the seal away, if there is one. The version has been replaced before, or stays.
+#[inline(always)]
+fn unseal(cell: Cell<'_>) {
+    // Relaxed: nobody else changes a word with the seal.
+    let word = rts(cell).load(Atomic::Relaxed);
+    if word & SEALED != 0 {
+        // Release: whoever finds the seal gone finds the version that was left.
+        rts(cell).store(word & !SEALED, Atomic::Release);
+    }
+}
+
+/// Extends the lease of the current version to this time; if that is sealed it stays as it is, and it is said until when it lasts. Which version
+/// that was is for the caller to look at afterwards.
+fn raise(me: Me<'_, impl Host>, cell: Cell<'_>, at: Timestamp) -> Result<(), Timestamp> {
+    me.touch(Access::ReadModifyWrite);
+    // Acquire: see `unseal`. Release: who seals it later has seen this, and all that this transaction has sealed before.
+    let before = rts(cell).fetch_max(at.ticks(), Atomic::AcqRel);
+    if before & SEALED == 0 { Ok(()) } else { Err(rts_of(before)) }
+}
+
+/// A sealed version holds until then, and no longer: who can commit only later waits for what comes after it.
+#[cold]
+#[inline(never)]
+fn read_sealed(cell: Cell<'_>, word: Word, until: Timestamp, earliest: Timestamp) -> Step<Seen, Conflict> {
+    if earliest <= until {
+        return Step::Ready(Seen { word, until });
+    }
+    match met_seal(READ, cell, word) {
+        Step::Abort(conflict) => Step::Busy(conflict),
+        step => step,
+    }
+}
+
+/// The version that was read is sealed.
+#[cold]
+fn met_seal<T>(rule: &'static str, cell: Cell<'_>, seen: Word) -> Step<T, Conflict> {
+    match VersionWord::from_atomic(intent(cell)).load().owner() {
+        Some(by) => Step::Abort(Conflict { rule, what: What::Locked { by } }),
+        // He has let go since.
+        None => Step::Busy(Conflict::not_current(rule, seen, cell.word.load())),
+    }
+}
 
 /// The intent: the second word beside the version. The first is `rts`.
 fn intent<'a>(cell: Cell<'a>) -> &'a AtomicU64 {
@@ -182,16 +271,32 @@ fn keep_write_time(planted: Planted, cell: Cell<'_>, next: Word) {
 }
 
 impl Sundial {
+    /// Renews the lease of the version that was read [Algorithm 2].
+    #[inline(always)]
+    fn renew(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Word, at: Timestamp) -> Step<(), Conflict> {
+        let is_it = |now: Word| now == seen || me.planted.is(Bug::RenewBlindly) && !now.is_locked();
+        me.touch(Access::Read);
+        let now = cell.word.load();
+        if !is_it(now) {
+            // Raising would be in vain.
+            return Step::Abort(Conflict::not_current(RENEW, seen, now));
+        }
+        let raised = raise(me, cell, at);
+        me.touch(Access::Read);
+        let now = cell.word.load();
+        match raised {
+            _ if !is_it(now) => Step::Abort(Conflict::not_current(RENEW, seen, now)),
+            Err(end) if end < at && !me.planted.is(Bug::RenewSealed) => met_seal(RENEW, cell, seen),
+            _ => Step::Ready(()),
+        }
+    }
+
     /// The older waits, the younger dies: but see above.
+    // (A call, as whoever had it in itself would copy `me` for the case that somebody is met.)
+    #[inline(never)]
     fn take_intent(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
         take_intent("sundial: write", me, cell, intent(cell), Younger::IsLeftAlone, hold)
     }
-}
-
-/// Whether what is sealed can be read until it is replaced, as in the paper: where a transaction stays sealed for as long as messages
-/// take.
-fn seals_readably<H: Host>(me: Me<'_, H>) -> bool {
-    H::DEFERS && me.order == Order::Logical
 }
 
 /// Tells why a lease could not be renewed to this time: the three cases of §5.1, by the names of rules. Where the version was
@@ -254,16 +359,31 @@ impl Rules for Sundial {
 
     #[inline(always)]
     fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
-        read_lease("sundial: read", me, cell, copy)
+        Self::read_from(me, cell, || Timestamp::ZERO, copy)
+    }
+
+    #[inline(always)]
+    fn read_from(
+        me: Me<'_, impl Host>,
+        cell: Cell<'_>,
+        earliest: impl Fn() -> Timestamp,
+        copy: &mut impl CopyValue,
+    ) -> Step<Seen, Conflict> {
+        read_lease(READ, me, cell, copy).and_then(|(word, rts)| match rts & SEALED {
+            0 => Step::Ready(Seen { word, until: Timestamp::new(rts).max(word.time()) }),
+            _ => read_sealed(cell, word, rts_of(rts).max(word.time()), earliest()),
+        })
     }
 
     fn extend(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, at: Timestamp) -> Seen {
-        extend_lease(me, cell, seen, at)
-    }
-
-    fn is_about_to_go(me: Me<'_, impl Host>, cell: Cell<'_>) -> Option<Conflict> {
-        let by = || Conflict::locked("sundial: read", VersionWord::from_atomic(intent(cell)).load());
-        is_sealed(me, cell).then(by)
+        if at <= seen.until || raise(me, cell, at).is_err() {
+            return seen;
+        }
+        me.touch(Access::Read);
+        match cell.word.load() == seen.word || me.planted.is(Bug::ExtendBlindly) {
+            true => Seen { until: at, ..seen },
+            false => seen,
+        }
     }
 
     fn update(
@@ -279,15 +399,18 @@ impl Rules for Sundial {
         Self::take_intent(me, cell, hold)
     }
 
+    #[inline(always)]
     fn seal(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
         seen: Option<Word>,
         hold: &mut Hold,
     ) -> Step<(), Conflict> {
-        Self::take_intent(me, cell, hold).and_then(|()| match seals_readably(me) {
-            true => seal_readably("sundial: seal", cell, seen, hold),
-            false => lock_version("sundial: seal", me, cell, seen, hold),
+        const RULE: &str = "sundial: seal";
+        let taken = if hold.intent { Step::Ready(()) } else { Self::take_intent(me, cell, hold) };
+        taken.and_then(|()| match me.order {
+            Order::Logical => seal_lease(RULE, me, cell, seen, hold),
+            _ => lock_version(RULE, me, cell, seen, hold),
         })
     }
 
@@ -303,33 +426,40 @@ impl Rules for Sundial {
         own: Option<Word>,
         at: Timestamp,
     ) -> Step<(), Conflict> {
-        if seals_readably(me) && own.is_none() && at > seen.until && is_sealed(me, cell) {
-            let by = Conflict::locked("sundial: renew", VersionWord::from_atomic(intent(cell)).load());
-            if cell.word.load() == seen.word && !me.planted.is(Bug::RenewSealed) {
-                // (It may hold for longer by now: until just before it will be replaced.)
-                return match lease_end(cell, seen.word) >= at {
-                    true => Step::Ready(()),
-                    false => not_renewed(me, cell, seen, at, by),
-                };
-            }
+        if me.order != Order::Logical || own.is_some() {
+            // What this transaction writes itself, it replaces at the commit time: the version that
+            // it read must be the one that it sealed.
+            return check_current(RENEW, me, cell, seen.word, own);
         }
-        match renew_lease("sundial: renew", me, cell, seen, own, at) {
-            Step::Abort(conflict) if own.is_none() => not_renewed(me, cell, seen, at, conflict),
+        if at <= seen.until {
+            return Step::Ready(());
+        }
+        match Self::renew(me, cell, seen.word, at) {
+            Step::Abort(conflict) => not_renewed(me, cell, seen, at, conflict),
             step => step,
         }
     }
 
     fn keep(cell: Cell<'_>, at: Timestamp) {
-        extend_own_lease(cell, at);
+        // Relaxed: under the intent, and the seal or the lock. The next writer's intent acquires its release.
+        let word = rts(cell).load(Atomic::Relaxed);
+        rts(cell).fetch_max(at.ticks() | word & SEALED, Atomic::Relaxed);
     }
 
+    #[inline(always)]
+    fn hide(me: Me<'_, impl Host>, cell: Cell<'_>) {
+        me.touch(Access::Write);
+        cell.word.lock_unwatched(me.txn);
+    }
+
+    #[inline(always)]
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
         me.touch(Access::Write);
         if !write_times(cell).is_empty() {
             keep_write_time(me.planted, cell, next);
         }
         cell.word.unlock_unwatched(next);
-        unseal(me, cell);
+        unseal(cell);
         drop_intent(me, intent(cell));
     }
 
@@ -337,7 +467,7 @@ impl Rules for Sundial {
         if let Some(prev) = hold.prev {
             me.touch(Access::Write);
             cell.word.unlock_unwatched(prev);
-            unseal(me, cell);
+            unseal(cell);
         }
         if hold.intent {
             drop_intent(me, intent(cell));

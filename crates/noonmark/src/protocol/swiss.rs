@@ -80,9 +80,9 @@ pub(super) fn take_intent(
 /// Somebody else has the intent, by this word.
 #[cold]
 #[inline(never)]
-fn meet_holder<H: Host>(
+fn meet_holder(
     rule: &'static str,
-    me: Me<'_, H>,
+    me: Me<'_, impl Host>,
     word: Word,
     holder: TxnId,
     intent: &AtomicU64,
@@ -92,9 +92,8 @@ fn meet_holder<H: Host>(
     let conflict = Conflict::locked(rule, word);
     if !me.is_older_than(holder) {
         return match younger {
-            // At a server others say whether he waits: for whoever has prepared, he may.
-            Younger::IsLeftAlone if H::DEFERS => Step::Busy(conflict),
-            _ => Step::Abort(conflict),
+            Younger::IsLeftAlone => Step::Die(conflict),
+            Younger::IsWounded => Step::Abort(conflict),
         };
     }
     if let Younger::IsWounded = younger {

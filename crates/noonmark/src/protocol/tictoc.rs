@@ -27,7 +27,7 @@
 //! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`: the order of
 //! commit times must not differ from the order of moments that its other tables keep.
 
-use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, check_current, lock_version};
+use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, check_current, lock_version};
 use crate::planted::Bug;
 use crate::record::Cell;
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
@@ -37,51 +37,8 @@ pub(crate) struct TicToc;
 
 /// `rts`: the first word beside the version, of `sundial` too, whose leases work in the same way.
 #[inline(always)]
-fn rts<'a>(cell: Cell<'a>) -> &'a AtomicU64 {
+pub(super) fn rts<'a>(cell: Cell<'a>) -> &'a AtomicU64 {
     &cell.aux[0]
-}
-
-/// Beside `rts`: the version is sealed, and can be read nevertheless ([`seal_readably`]).
-const SEALED: u64 = 1 << 63;
-
-/// The time that is in the word.
-#[inline(always)]
-fn rts_of(word: u64) -> Timestamp {
-    Timestamp::new(word & !SEALED)
-}
-
-/// Whether somebody has sealed the version readably. (Nobody does on other hosts.)
-#[inline(always)]
-pub(super) fn is_sealed<H: Host>(_: Me<'_, H>, cell: Cell<'_>) -> bool {
-    H::DEFERS && rts(cell).load(Ordering::SeqCst) & SEALED != 0
-}
-
-/// Seals the version without hiding it: until it is replaced it can be read, for as long as its lease lasts, which nobody extends any
-/// more. Only under the intent, and only where nothing is done between an install's first step and its last, as at a server that
-/// answers one message after another. There a transaction may stay sealed for as long as messages take.
-pub(super) fn seal_readably(
-    rule: &'static str,
-    cell: Cell<'_>,
-    seen: Option<Word>,
-    hold: &mut Hold,
-) -> Step<(), Conflict> {
-    let now = cell.word.load();
-    match seen {
-        _ if now.is_locked() => Step::Busy(Conflict::locked(rule, now)),
-        Some(read) if read != now => Step::Abort(Conflict { rule, what: What::Replaced { read, now } }),
-        _ => {
-            rts(cell).fetch_or(SEALED, Ordering::SeqCst);
-            hold.prev = Some(now);
-            Step::Ready(())
-        }
-    }
-}
-
-/// The seal is taken away, with the version or without.
-pub(super) fn unseal<H: Host>(_: Me<'_, H>, cell: Cell<'_>) {
-    if H::DEFERS {
-        rts(cell).fetch_and(!SEALED, Ordering::SeqCst);
-    }
 }
 
 /// A new record may be written only after this time.
@@ -92,34 +49,25 @@ pub(super) fn init_lease(cell: Cell<'_>, read_until: Timestamp) {
 
 /// Until when the version that this transaction has locked holds.
 #[inline(always)]
-pub(super) fn lease_end(cell: Cell<'_>, prev: Word) -> Timestamp {
+fn lease_end(cell: Cell<'_>, prev: Word) -> Timestamp {
     // Sequentially consistent: the lock comes before, see above.
-    rts_of(rts(cell).load(Ordering::SeqCst)).max(prev.time())
+    Timestamp::new(rts(cell).load(Ordering::SeqCst)).max(prev.time())
 }
 
-/// The version that this transaction has locked is let go as it was, and holds until this time.
-pub(super) fn extend_own_lease(cell: Cell<'_>, at: Timestamp) {
-    // Relaxed: under the lock. The next writer's lock acquires its release.
-    let word = rts(cell).load(Ordering::Relaxed);
-    rts(cell).fetch_max(at.ticks() | word & SEALED, Ordering::Relaxed);
-}
-
-/// Reads `wts`, `rts` and value, as a consistent triple.
+/// Reads `wts`, `rts` and value, as a consistent triple: the word of `rts` as it is.
 #[inline(always)]
-pub(super) fn read_lease<H: Host>(
+pub(super) fn read_lease(
     rule: &'static str,
-    me: Me<'_, H>,
+    me: Me<'_, impl Host>,
     cell: Cell<'_>,
     copy: &mut impl CopyValue,
-) -> Step<Seen, Conflict> {
+) -> Step<(Word, u64), Conflict> {
     me.touch(Access::Read);
     let word = cell.word.load();
     if word.is_locked() {
         return Step::Busy(Conflict::locked(rule, word));
     }
     let rts = rts(cell).load(Ordering::SeqCst);
-    // (Nobody seals readably elsewhere, and a read is short.)
-    let rts = if H::DEFERS { rts_of(rts) } else { Timestamp::new(rts) };
     copy.copy();
     // As in `read_optimistically`; the load is stronger for the reason given above.
     fence(Ordering::Acquire);
@@ -128,54 +76,7 @@ pub(super) fn read_lease<H: Host>(
     if again != word {
         return Step::Busy(Conflict::not_current(rule, word, again));
     }
-    Step::Ready(Seen { word, until: rts.max(word.time()) })
-}
-
-/// Extends the lease of what was just read to this time, if it is still the current version and nobody has locked it. What is known of it
-/// then.
-pub(super) fn extend_lease(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, at: Timestamp) -> Seen {
-    if at <= seen.until || is_sealed(me, cell) {
-        return seen;
-    }
-    me.touch(Access::ReadModifyWrite);
-    rts(cell).fetch_max(at.ticks(), Ordering::SeqCst);
-    me.touch(Access::Read);
-    match cell.word.load_seq_cst() == seen.word || me.planted.is(Bug::ExtendBlindly) {
-        true => Seen { until: at, ..seen },
-        false => seen,
-    }
-}
-
-/// Sees to it that what was read holds at the commit time.
-#[inline(always)]
-pub(super) fn renew_lease(
-    rule: &'static str,
-    me: Me<'_, impl Host>,
-    cell: Cell<'_>,
-    seen: Seen,
-    own: Option<Word>,
-    at: Timestamp,
-) -> Step<(), Conflict> {
-    if me.order == Order::Momentary || own.is_some() {
-        // What this transaction writes itself, it replaces at the commit time: the version that
-        // it read must be the one that it locked.
-        return check_current(rule, me, cell, seen.word, own);
-    }
-    if at <= seen.until {
-        return Step::Ready(());
-    }
-    me.touch(Access::Read);
-    let now = cell.word.load();
-    if now != seen.word && (now.is_locked() || !me.planted.is(Bug::RenewBlindly)) {
-        // Raising would be in vain.
-        return Step::Abort(Conflict::not_current(rule, seen.word, now));
-    }
-    me.touch(Access::ReadModifyWrite);
-    rts(cell).fetch_max(at.ticks(), Ordering::SeqCst);
-    if me.planted.is(Bug::LookBeforeRaise) || me.planted.is(Bug::RenewBlindly) && now != seen.word {
-        return Step::Ready(());
-    }
-    check_current(rule, me, cell, seen.word, None)
+    Step::Ready((word, rts))
 }
 
 impl Rules for TicToc {
@@ -192,6 +93,7 @@ impl Rules for TicToc {
     #[inline(always)]
     fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         read_lease("tictoc: read", me, cell, copy)
+            .map(|(word, rts)| Seen { word, until: Timestamp::new(rts).max(word.time()) })
     }
 
     #[inline(always)]
@@ -217,11 +119,32 @@ impl Rules for TicToc {
         own: Option<Word>,
         at: Timestamp,
     ) -> Step<(), Conflict> {
-        renew_lease("tictoc: validate", me, cell, seen, own, at)
+        const RULE: &str = "tictoc: validate";
+        if me.order == Order::Momentary || own.is_some() {
+            // What this transaction writes itself, it replaces at the commit time: the version that
+            // it read must be the one that it locked.
+            return check_current(RULE, me, cell, seen.word, own);
+        }
+        if at <= seen.until {
+            return Step::Ready(());
+        }
+        me.touch(Access::Read);
+        let now = cell.word.load();
+        if now != seen.word {
+            // Raising would be in vain.
+            return Step::Abort(Conflict::not_current(RULE, seen.word, now));
+        }
+        me.touch(Access::ReadModifyWrite);
+        rts(cell).fetch_max(at.ticks(), Ordering::SeqCst);
+        if me.planted.is(Bug::LookBeforeRaise) {
+            return Step::Ready(());
+        }
+        check_current(RULE, me, cell, seen.word, None)
     }
 
     fn keep(cell: Cell<'_>, at: Timestamp) {
-        extend_own_lease(cell, at);
+        // Relaxed: under the lock. The next writer's lock acquires its release.
+        rts(cell).fetch_max(at.ticks(), Ordering::Relaxed);
     }
 
     #[inline(always)]

@@ -242,7 +242,7 @@ impl<'a, C: Control> Stage<'a, C> {
                     thread.at.set(at + 1);
                 }
                 Step::Busy(_) | Step::Wait(..) => thread.is_blocked.set(true),
-                Step::Abort(conflict) => self.restart(index, conflict),
+                Step::Die(conflict) | Step::Abort(conflict) => self.restart(index, conflict),
             }
         } else if script.kind == Kind::Cancelled {
             self.end(index, Ending::Cancel);
