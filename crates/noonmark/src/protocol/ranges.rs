@@ -84,12 +84,7 @@ fn writer<'a>(cell: Cell<'a>) -> &'a VersionWord {
 }
 
 /// There is a current writer, and it is in the way: the older waits, the younger aborts.
-fn met_writer<T>(
-    rule: &'static str,
-    me: Me<'_, impl Host>,
-    cell: Cell<'_>,
-    word: Word,
-) -> Step<T, Conflict> {
+fn met_writer<T>(rule: &'static str, me: Me<'_, impl Host>, cell: Cell<'_>, word: Word) -> Step<T, Conflict> {
     let conflict = Conflict::locked(rule, word);
     if !word.owner().is_some_and(|holder| me.is_older_than(holder)) {
         return Step::Die(conflict);
