@@ -345,6 +345,11 @@ pub struct Repro {
     #[arg(long, value_name = "K", default_value_t = 1)]
     pub seed: u64,
 
+    /// With so many seeds, from --seed on: plots and figures are of the first, and beside each statement of a paper stands what it comes to with
+    /// the others
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub seeds: u16,
+
     /// Fewer runs, smaller tables and less virtual time: more contention than in the paper
     #[arg(long)]
     pub quick: bool,

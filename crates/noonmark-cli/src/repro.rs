@@ -31,15 +31,25 @@ pub fn run(args: &Repro) -> Result<(), Failure> {
     for file in [&args.html, &args.json].into_iter().flatten() {
         output::can_write(file)?;
     }
-    let cells = cells(&plans);
-    let (runs, failure) = perform(&args.size(), args.seed, &cells);
+    let (runs, mut failure) = perform(&args.size(), args.seed, &cells(&plans));
+    let mut judged = judge(&runs);
     let whole = |e: io::Error| Failure::run(format!("cannot make the results into text: {e}"));
     if !runs.is_empty() {
-        let concluded = |plan: &Plan| {
-            let conclude = |experiment: &&'static Experiment| repro::conclude(plan, experiment, &runs);
-            plan.experiments.iter().map(conclude).collect::<Vec<_>>()
-        };
-        let all: Vec<Reproduction> = plans.iter().flat_map(concluded).collect();
+        let mut all = conclude(&plans, &runs);
+        for number in 1..args.seeds {
+            if failure.is_some() {
+                break;
+            }
+            let seed = args.seed.wrapping_add(u64::from(number));
+            let plans: Vec<Plan> =
+                plans.iter().map(|plan| Plan { seed, ablates: false, ..plan.clone() }).collect();
+            let (runs, failed) = perform(&args.size(), seed, &cells(&plans));
+            if failed.is_none() {
+                all.iter_mut().zip(&conclude(&plans, &runs)).for_each(|(one, other)| one.add_seed(other));
+            }
+            failure = failed;
+            judged = judged.and_then(|()| judge(&runs));
+        }
         output::print(&reproductions_text(&all, output::columns()))?;
         if let Some(file) = &args.json {
             output::write(file, &reproductions_json(&all).map_err(whole)?)?;
@@ -55,8 +65,17 @@ pub fn run(args: &Repro) -> Result<(), Failure> {
     }
     match failure {
         Some(failure) => Err(failure),
-        None => judge(&runs),
+        None => judged,
     }
+}
+
+/// What the experiments of all plans come to, in their order.
+fn conclude(plans: &[Plan], runs: &[(Cell, RunReport)]) -> Vec<Reproduction> {
+    let of_plan = |plan: &Plan| {
+        let conclude = |experiment: &&'static Experiment| repro::conclude(plan, experiment, runs);
+        plan.experiments.iter().map(conclude).collect::<Vec<_>>()
+    };
+    plans.iter().flat_map(of_plan).collect()
 }
 
 fn list() -> Result<(), Failure> {

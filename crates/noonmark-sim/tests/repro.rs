@@ -495,7 +495,7 @@ fn sundial_figure_14() {
     assert_eq!(verdicts[4..], [Verdict::Differs; 2]);
 }
 
-/// On five continents: what a transaction takes is what messages take.
+/// On four continents: what a transaction takes is what messages take.
 #[test]
 fn sundial_figure_15() {
     let (runs, verdicts) = experiment("sundial-fig15", SMALL);

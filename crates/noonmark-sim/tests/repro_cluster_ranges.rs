@@ -37,14 +37,21 @@ fn sundial_table_2() {
     assert_eq!([lead, printed, evenly, few, hot, as_hot, hotter], [Differs; 7]);
 }
 
-/// In the table's own setting, as `noonmark repro sundial-table2` has it: all of it, but that here it is no loss to decide early. On cores, what is
-/// evenly so.
+/// In the table's own setting, as `noonmark repro sundial-table2` has it: that the two are apart evenly, where nothing tells them apart on this network; what
+/// is said of Sundial as it is printed, of which more fail here; and that it is no loss to decide early. On cores, what is evenly so.
 #[test]
 #[ignore = "three gigabytes and some minutes"]
 fn sundial_table_2_as_it_is() {
     let done = reproduced("sundial-table2", Size::FULL);
-    let differs: Vec<_> = done.findings.iter().filter(|finding| finding.verdict != Agrees).collect();
-    assert!(differs.len() == 1 && differs[0].statement.starts_with("what decides late"), "{differs:#?}");
+    let differs = done.findings.iter().filter(|finding| finding.verdict != Agrees);
+    let differs: Vec<_> = differs.map(|finding| finding.statement.split(',').next().unwrap_or("")).collect();
+    let expected = [
+        "or does",
+        "evenly 1.175 times (130.3 for 110.9)",
+        "or does",
+        "what decides late is the better for it: ranges that are shrunk at the commit fail less than at the conflict",
+    ];
+    assert_eq!(differs, expected, "{:#?}", done.findings);
     let done = reproduced("sundial-table2-cores", Size::FULL);
     println!("{:#?}", done.findings);
     assert!(done.findings[..2].iter().all(|finding| finding.verdict == Agrees), "{:#?}", done.findings);

@@ -53,8 +53,8 @@ use std::task::{Poll, Waker};
 
 /// The host of a database whose transactions are branches. It has no clock of its own, and nobody waits on it.
 ///
-/// One thread at a time may use the branches of such a database, as a server does that answers one message after another: what is
-/// prepared may be read by others until it is installed, and an install is taken to be one step.
+/// One thread at a time may use the branches of such a database, as a server does that answers one message after another: a branch that is held
+/// is asked again when another has ended, and nobody comes between an answer and what is done with it.
 #[derive(Debug)]
 pub struct BranchHost {
     now_ns: AtomicU64,

@@ -161,6 +161,7 @@ impl<H: Host> Context<H> {
             }
             return false;
         }
+        // Whoever has come to it without a look learns by the lock that it may be gone (`Context::validate_observations`).
         for at in cells {
             // SAFETY: as above.
             let cell = unsafe { record.cell(*at, t.aux_words) };

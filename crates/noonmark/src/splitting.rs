@@ -356,6 +356,8 @@ impl<H: Host> Context<H> {
             }
             return None;
         }
+        // Values stay where they are, and whoever has found the row laid out in the other way once may write them by its cells before these are
+        // retired: nobody may read them by these any more.
         for at in layout.cells() {
             // SAFETY: pinned since the record was found; the offset is of this table's layouts.
             let cell = unsafe { record.cell(*at, t.aux_words) };

@@ -506,6 +506,7 @@ impl Claim {
             ours,
             verdict,
             reason: reason.into(),
+            with_others: Vec::new(),
         }
     }
 }

@@ -261,7 +261,7 @@ const OFF_CORES: &[(&str, &str)] = &[
     ),
     (
         "30 seconds",
-        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed)",
+        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed, --seeds)",
     ),
 ];
 
@@ -345,6 +345,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "30 seconds",
-        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed)",
+        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed, --seeds)",
     ),
 ];

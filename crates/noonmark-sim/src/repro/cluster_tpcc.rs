@@ -361,7 +361,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "30 seconds",
-        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed)",
+        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed, --seeds)",
     ),
 ];
 

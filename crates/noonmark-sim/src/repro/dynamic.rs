@@ -224,7 +224,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "three repetitions of 100,000 transactions",
-        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed)",
+        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed, --seeds)",
     ),
 ];
 

@@ -10,7 +10,7 @@ pub enum Site {
     Room,
     /// In one room, over a network that others crowd: some messages are on their way for far longer than most.
     Crowded,
-    /// Each in a datacenter of its own, on five continents: the eight of Sundial §6.8. More servers than these are in them in turn.
+    /// Each in a datacenter of its own, on four continents: the eight of Sundial §6.8. More servers than these are in them in turn.
     World,
 }
 

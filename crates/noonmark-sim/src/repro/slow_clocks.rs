@@ -325,7 +325,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "five runs of 20 seconds",
-        "here it is one seed, and a few virtual milliseconds; another seed is another repetition (--seed). What the paper counts less than \
+        "here it is one seed, and a few virtual milliseconds; another seed is another repetition (--seed, --seeds). What the paper counts less than \
          once a second cannot show in them",
     ),
 ];

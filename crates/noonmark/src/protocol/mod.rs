@@ -430,8 +430,8 @@ pub(crate) trait Rules {
     }
 
     /// Locks for writing, if it is not locked yet; if a version was read, only that version. When
-    /// ready, `hold.prev` is the version that is locked. After any other answer the caller releases
-    /// what `hold` says.
+    /// ready, `hold.prev` is the version that is locked: nobody else replaces it, nor relies on it at a time that is not known
+    /// by then. (It may be read yet: see [`Rules::hide`].) After any other answer the caller releases what `hold` says.
     fn seal(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Option<Word>, hold: &mut Hold)
     -> Step<(), Conflict>;
 

@@ -128,6 +128,42 @@ pub struct Finding {
     pub verdict: Verdict,
     /// If it is not: why, as far as is known.
     pub reason: String,
+    /// What came out with other seeds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with_others: Vec<WithSeed>,
+}
+
+/// What came out of the same runs with another seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WithSeed {
+    /// Which.
+    pub seed: u64,
+    /// What came out.
+    pub ours: String,
+    /// Whether that is what the paper says.
+    pub verdict: Verdict,
+}
+
+impl Finding {
+    /// What came out with other seeds, those together that came to the same; nothing, if there were none.
+    fn others_in_words(&self) -> Option<String> {
+        let mut different: Vec<(&WithSeed, Vec<String>)> = Vec::new();
+        for other in &self.with_others {
+            let seed = other.seed.to_string();
+            match different
+                .iter_mut()
+                .find(|(known, _)| (known.verdict, &known.ours) == (other.verdict, &other.ours))
+            {
+                Some((_, seeds)) => seeds.push(seed),
+                None => different.push((other, vec![seed])),
+            }
+        }
+        let in_words = |(other, seeds): (&WithSeed, Vec<String>)| {
+            let word = if seeds.len() == 1 { "seed" } else { "seeds" };
+            format!("{word} {}: {} ({})", seeds.join(", "), other.ours, other.verdict.in_words())
+        };
+        (!different.is_empty()).then(|| different.into_iter().map(in_words).collect::<Vec<_>>().join("; "))
+    }
 }
 
 /// Whether something came out as the paper has it.
@@ -140,6 +176,16 @@ pub enum Verdict {
     Differs,
     /// The runs that would show it were not made.
     NotRun,
+}
+
+impl Verdict {
+    fn in_words(self) -> &'static str {
+        match self {
+            Verdict::Agrees => "agrees",
+            Verdict::Differs => "differs",
+            Verdict::NotRun => "not run",
+        }
+    }
 }
 
 /// One choice made otherwise.
@@ -301,6 +347,27 @@ impl Reproduction {
     /// At the heads of those figures.
     fn kind_headings(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(|(words, _)| words.as_str()).chain(["others", "all"])
+    }
+
+    /// Adds what the same experiment came to with another seed to its findings.
+    pub fn add_seed(&mut self, other: &Reproduction) {
+        for (finding, other_finding) in self.findings.iter_mut().zip(&other.findings) {
+            finding.with_others.push(WithSeed {
+                seed: other.seed,
+                ours: other_finding.ours.clone(),
+                verdict: other_finding.verdict,
+            });
+        }
+    }
+
+    /// With how many seeds it was run, and how many of its findings come out with each of them; if there was one only, nothing.
+    fn with_each_seed(&self) -> Option<(usize, usize)> {
+        let others = self.findings.first()?.with_others.len();
+        let agrees = |finding: &&Finding| {
+            let mut verdicts = finding.with_others.iter().map(|other| other.verdict);
+            finding.verdict == Verdict::Agrees && verdicts.all(|verdict| verdict == Verdict::Agrees)
+        };
+        (others > 0).then(|| (others + 1, self.findings.iter().filter(agrees).count()))
     }
 
     /// How many of its findings have this verdict.

@@ -152,11 +152,14 @@ fn findings(html: &mut String, one: &Reproduction) {
          <th scope=\"col\">says</th><th scope=\"col\">here</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n",
     );
     for finding in &one.findings {
-        let (class, verdict) = match finding.verdict {
-            Verdict::Agrees => ("agrees", "agrees"),
-            Verdict::Differs => ("bad", "differs"),
-            Verdict::NotRun => ("fine", "not run"),
+        let class = match finding.verdict {
+            Verdict::Agrees => "agrees",
+            Verdict::Differs => "bad",
+            Verdict::NotRun => "fine",
         };
+        let others = finding.others_in_words();
+        let others = others
+            .map_or_else(String::new, |words| format!("<p class=\"reason\">With {}</p>", escape(&words)));
         let reason = if finding.reason.is_empty() {
             String::new()
         } else {
@@ -164,13 +167,17 @@ fn findings(html: &mut String, one: &Reproduction) {
         };
         let _ = writeln!(
             html,
-            "<tr><td class=\"fine\">{}</td><td>{}</td><td>{}{reason}</td><td class=\"{class}\">{verdict}</td></tr>",
+            "<tr><td class=\"fine\">{}</td><td>{}</td><td>{}{others}{reason}</td><td class=\"{class}\">{}</td></tr>",
             escape(&finding.section),
             escape(&finding.statement),
-            escape(&finding.ours)
+            escape(&finding.ours),
+            finding.verdict.in_words()
         );
     }
     html.push_str("</tbody>\n</table>\n</div>\n");
+    if let Some((seeds, all)) = one.with_each_seed() {
+        let _ = writeln!(html, "<p class=\"common\">With each of {seeds} seeds {all} agree.</p>");
+    }
     if !one.agrees_if.is_empty() {
         let _ = writeln!(html, "<p class=\"common\">Agrees: {}.</p>", escape(&one.agrees_if));
     }

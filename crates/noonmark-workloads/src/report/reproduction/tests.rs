@@ -31,6 +31,7 @@ fn reproduction() -> Reproduction {
         ours: "20.00 %".into(),
         verdict,
         reason: reason.into(),
+        with_others: Vec::new(),
     };
     Reproduction {
         name: "granularity-fig3b".into(),
@@ -81,6 +82,28 @@ fn the_text_has_what_the_paper_says_and_what_came_out() {
         words.iter().any(|line| line.starts_with(&["occ", "fine", "3.00"]) && line.contains(&"0.5")),
         "{text}"
     );
+}
+
+#[test]
+fn what_other_seeds_come_to_stands_beside_it() {
+    let mut one = reproduction();
+    assert!(!reproductions_text(&[one.clone()], 100).contains("with each of"));
+    for (seed, ours, verdict) in
+        [(8, "1.7 %", Verdict::Agrees), (9, "20.00 %", Verdict::Agrees), (10, "1.7 %", Verdict::Agrees)]
+    {
+        let mut other = Reproduction { seed, ..reproduction() };
+        for finding in &mut other.findings {
+            (finding.ours, finding.verdict) = (ours.into(), verdict);
+        }
+        one.add_seed(&other);
+    }
+    let words = "seeds 8, 10: 1.7 % (agrees); seed 9: 20.00 % (agrees)";
+    let text = reproductions_text(&[one.clone()], 100);
+    assert!(text.contains(words) && text.contains("(with each of 4 seeds: 1)"), "{text}");
+    let page = reproductions_page(&[one.clone()], "noonmark repro").unwrap();
+    assert!(page.contains(words) && page.contains("With each of 4 seeds 1 agree."), "{page}");
+    let json = reproductions_json(&[one.clone()]).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Reproduction>>(&json).unwrap(), [one]);
 }
 
 /// A plot over something else than cores, with failures for each 1000 commits.

@@ -82,6 +82,9 @@ fn findings(text: &mut String, one: &Reproduction) {
         one.count(Verdict::Differs),
         one.count(Verdict::NotRun)
     );
+    if let Some((seeds, all)) = one.with_each_seed() {
+        let _ = writeln!(text, "  (with each of {seeds} seeds: {all})");
+    }
     if !one.agrees_if.is_empty() {
         let _ = writeln!(text, "  (agrees: {})", one.agrees_if);
     }
@@ -93,6 +96,9 @@ fn findings(text: &mut String, one: &Reproduction) {
         };
         let _ = writeln!(text, "  {verdict}  {} ({})", finding.statement, finding.section);
         let _ = writeln!(text, "           here: {}", finding.ours);
+        if let Some(others) = finding.others_in_words() {
+            let _ = writeln!(text, "           {others}");
+        }
         if !finding.reason.is_empty() {
             let _ = writeln!(text, "           why, as far as is known: {}", finding.reason);
         }
