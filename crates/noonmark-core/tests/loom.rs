@@ -828,6 +828,9 @@ impl Things {
 
     /// Unlinks the thing and retires it.
     fn unlink(&self, limbo: &mut Limbo) {
+        /// # Safety
+        /// `thing` is a [`Thing`] that is there.
+        // SAFETY: the caller's, who retires one once.
         unsafe fn free(thing: *mut u8, _: usize) {
             // SAFETY: the thing outlives the model's threads; that nobody reads it is checked.
             unsafe { (*thing.cast::<Thing>()).freed.with_mut(|freed| *freed = true) }
