@@ -139,7 +139,8 @@ fn seal_lease(
         Some(read) if read != now => Step::Abort(Conflict { rule, what: What::Replaced { read, now } }),
         _ => {
             me.touch(Access::ReadModifyWrite);
-            // Acquire: whatever was raised before, whoever did so had the right to, and comes before what follows here. Release: see `renew`.
+            // Acquire: whoever has raised it comes before what follows here, and so before the commit time. Release: whoever finds the seal in
+            // `raise` has seen what this transaction has sealed before.
             rts(cell).fetch_or(SEALED, Atomic::AcqRel);
             hold.prev = Some(now);
             Step::Ready(())
