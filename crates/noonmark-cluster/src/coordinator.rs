@@ -220,6 +220,8 @@ struct Running {
 struct Ending {
     to: ServerId,
     request: Request,
+    /// It has agreed, and has not been told of the end.
+    is_prepared: bool,
     sent: Sent,
 }
 
@@ -244,6 +246,7 @@ pub struct Coordinator {
     /// How often a rule of its own has refused something, by the rule, since somebody asked.
     refusals: BTreeMap<String, u64>,
     resend_after_ns: u64,
+    asks_everybody: bool,
     planted: Planted,
 }
 
@@ -263,6 +266,7 @@ impl Coordinator {
             renewed: Vec::new(),
             refusals: BTreeMap::new(),
             resend_after_ns: RESEND_AFTER_DEFAULT_NS,
+            asks_everybody: false,
             planted: Planted::default(),
         }
     }
@@ -277,6 +281,12 @@ impl Coordinator {
     /// `u64::MAX`.
     pub fn with_resend_after(self, resend_after_ns: u64) -> Self {
         Coordinator { resend_after_ns, ..self }
+    }
+
+    /// The same; whether every participant is asked to prepare, though it could have no objection, as two-phase commit has it in print. It costs a
+    /// round trip, and nothing is gained by it but that locks for reading are let go of with the vote.
+    pub fn with_everybody_asked(self, asks_everybody: bool) -> Self {
+        Coordinator { asks_everybody, ..self }
     }
 
     /// Whose it is.
@@ -298,6 +308,12 @@ impl Coordinator {
     /// Whether a participant has still to be told how some transaction has ended.
     pub fn has_endings(&self) -> bool {
         !self.endings.is_empty()
+    }
+
+    /// Whether a participant that is prepared has still to say that it knows how this attempt has ended. (One that was never asked whether it agrees
+    /// has only something to let go of.)
+    pub fn is_in_doubt(&self, attempt: AttemptId) -> bool {
+        self.endings.iter().any(|ending| ending.is_prepared && ending.request.attempt == attempt)
     }
 
     /// Begins an attempt of a transaction of this age. One that runs is aborted.
@@ -356,7 +372,7 @@ impl Coordinator {
                 ask: Ask::End(Decision::Abort),
             };
             out.push(Outgoing { to, request: request.clone() });
-            self.endings.push(Ending { to, request, sent: Sent::first(now_ns) });
+            self.endings.push(Ending { to, request, is_prepared: false, sent: Sent::first(now_ns) });
         }
     }
 
@@ -438,17 +454,25 @@ impl Coordinator {
         let entries_are_late = running.parts.values().any(|part| part.defers_entries)
             && !self.planted.is(Bug::EntriesTakenForLocked);
         let is_late = unannounced || entries_are_late;
-        // (Who has locked only what it reads lets go of that with its vote, as everything is locked everywhere by then.)
+        let at = running.earliest(self.floor);
+        let asks_everybody = self.asks_everybody;
+        let is_asked = |part: &&Part| part.is_asked(at, asks_everybody, self.planted);
+        let asked = running.parts.values().filter(is_asked).count();
+        // Who is asked, and has only locks for reading, lets go of them with his vote: everything must be locked everywhere by then.
         let entries_count = !self.planted.is(Bug::LetGoBeforeEntries);
-        let lets_go = (unannounced || entries_are_late && entries_count)
-            && standings().any(|s| s.holds_locks && !s.has_writes);
+        let late_count = !self.planted.is(Bug::LetGoBeforeLateLocks);
+        let locks_late = standings().any(|s| s.locks_late);
+        let has_read_locks = |part: &Part| {
+            let of_reads = |s: Standing| s.holds_locks && !s.has_writes && !s.keeps_reads;
+            part.deferred.is_empty() && part.standing.is_some_and(of_reads)
+        };
+        let lets_go = (unannounced || entries_are_late && entries_count || locks_late && late_count)
+            && running.parts.values().filter(is_asked).any(has_read_locks);
         let must_seal = lets_go
-            || (is_late || standings().any(|s| s.locks_late))
+            || (is_late || locks_late)
                 && (standings().any(|s| s.only_looks)
                     || running.parts.values().any(Part::only_looks_at_copies))
                 && !self.planted.is(Bug::RoundsMerged);
-        let at = running.earliest(self.floor);
-        let asked = running.parts.values().filter(|part| part.must_be_asked(at, self.planted)).count();
         if must_seal && asked > 1 {
             running.pass_waiting(asked);
             running.phase = Phase::Sealing;
@@ -466,7 +490,7 @@ impl Coordinator {
     /// Asks everybody who must be asked whether the transaction can commit at this time.
     fn prepare(&mut self, now_ns: u64, at: Timestamp, out: &mut Vec<Outgoing>) -> Option<Event> {
         let running = self.running.as_mut()?;
-        let asked = running.servers(|part| part.must_be_asked(at, self.planted));
+        let asked = running.servers(|part| part.is_asked(at, self.asks_everybody, self.planted));
         (running.asked, running.votes) = (asked.len(), 0);
         running.pass_waiting(asked.len());
         let others_agreed = running.parts.values().any(|part| part.has_frozen);
@@ -549,7 +573,10 @@ impl Coordinator {
                 ask: Ask::End(decision),
             };
             out.push(Outgoing { to, request: request.clone() });
-            self.endings.push(Ending { to, request, sent: Sent::first(now_ns) });
+            // (Whoever has something to install, or keeps what it has read until the end, had to be asked.)
+            let is_prepared = matches!(decision, Decision::Commit(_))
+                && part.standing.is_some_and(|s| s.has_writes || s.keeps_reads);
+            self.endings.push(Ending { to, request, is_prepared, sent: Sent::first(now_ns) });
         }
     }
 
@@ -705,7 +732,7 @@ impl Coordinator {
                 out.push(Outgoing { to: *to, request: request.clone() });
             }
         }
-        for Ending { to, request, sent } in &mut self.endings {
+        for Ending { to, request, sent, .. } in &mut self.endings {
             if sent.sends_again(now_ns, self.resend_after_ns) {
                 out.push(Outgoing { to: *to, request: request.clone() });
             }
@@ -714,6 +741,12 @@ impl Coordinator {
 }
 
 impl Part {
+    /// Whether it is asked to prepare at this time: if it must be, or if everybody is who has not agreed.
+    fn is_asked(&self, at: Timestamp, asks_everybody: bool, planted: Planted) -> bool {
+        let has_more_to_say = !self.is_over && !self.has_frozen && self.standing.is_some();
+        self.must_be_asked(at, planted) || asks_everybody && has_more_to_say
+    }
+
     /// Whether the transaction can commit at this time only if this one says so.
     fn must_be_asked(&self, at: Timestamp, planted: Planted) -> bool {
         let reads = |s: Standing| s.has_reads && !planted.is(Bug::ReaderSkipped);

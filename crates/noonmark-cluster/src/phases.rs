@@ -3,9 +3,9 @@
 //! - *Execution*: from the beginning of the attempt that commits until its client asks for the commit.
 //! - *Prepare*: from then until it is decided: sealing, validating and, if it is asked for a later commit time, doing so again. If one
 //!   participant decides alone, its commit is in here, too: there is no other phase.
-//! - *Commit*: from then until the client goes on. Here a client is told once it is decided, and those who are
-//!   prepared are told meanwhile; so this is what it takes to install what is at home, and no round trip, where the paper's workers wait for
-//!   the answers.
+//! - *Commit*: from then until the client goes on. Unless it is told to [wait](crate::Client::with_told_commits) until everybody knows, as the
+//!   paper's does, a client goes on once it is decided, and those who are prepared are told meanwhile; so this is what it takes to install
+//!   what is at home, and no round trip.
 //! - *Failed*: attempts that did not commit, from their beginning until everybody is being told of it.
 //! - *Paused*: between attempts.
 //!

@@ -50,6 +50,8 @@ pub enum Bug {
     AgesIgnored,
     /// Who locks only what he reads lets go of that with his vote, though entries of an index that will change are not locked yet.
     LetGoBeforeEntries,
+    /// The same, though what the transaction writes elsewhere is locked only when it is prepared.
+    LetGoBeforeLateLocks,
     /// A request that arrives twice, and has a commit-time update in it, is carried out twice.
     DoubledUpdateCarriedOut,
     /// A write that the participant will hear of with the first message of the commit is taken to be locked.
@@ -83,6 +85,7 @@ impl Bug {
         Bug::RangeNotLeftBehind,
         Bug::AgesIgnored,
         Bug::LetGoBeforeEntries,
+        Bug::LetGoBeforeLateLocks,
         Bug::DoubledUpdateCarriedOut,
         Bug::UnannouncedTakenForLocked,
         Bug::LostRowPassedOver,
@@ -97,6 +100,12 @@ pub struct Planted {
 }
 
 impl Planted {
+    /// None is.
+    pub const NONE: Planted = Planted {
+        #[cfg(feature = "planted-bugs")]
+        bug: None,
+    };
+
     /// This one.
     #[cfg(feature = "planted-bugs")]
     pub fn some(bug: Bug) -> Self {

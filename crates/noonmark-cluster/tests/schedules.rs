@@ -11,8 +11,12 @@ use noonmark_cluster::coordinator::{Coordinator, CopyRead, Event, Outgoing};
 use noonmark_cluster::message::{ClientId, Operation, Outcome, Purpose};
 use noonmark_cluster::participant::Participant;
 use noonmark_cluster::partition::{ServerId, TableId};
+use noonmark_cluster::planted::{Bug, Planted};
 
-const TABLE: TableId = TableId::new(0);
+/// The one whose row is used at a server: every server has all tables.
+fn table(at: usize) -> TableId {
+    TableId::new(at as u16)
+}
 
 /// Where a transaction reads the row that it does not write.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,13 +40,13 @@ fn key(of: usize) -> Vec<u8> {
 }
 
 fn read(of: usize, purpose: Purpose) -> (ServerId, Operation) {
-    (ServerId::new(of as u16), Operation::Read { table: TABLE, key: key(of), groups: 0..1, purpose })
+    (ServerId::new(of as u16), Operation::Read { table: table(of), key: key(of), groups: 0..1, purpose })
 }
 
 /// Adds to a row without reading it.
 fn add(to: usize, number: i64) -> Operation {
     let update = NumberUpdate::of(Column::<i64, i64>::whole(), Fold::Add, number).unwrap();
-    Operation::Update { table: TABLE, key: key(to), group: 0, update: PlainUpdate::Number(update) }
+    Operation::Update { table: table(to), key: key(to), group: 0, update: PlainUpdate::Number(update) }
 }
 
 /// One transaction, which reads the row of one server and writes that of the other.
@@ -80,7 +84,8 @@ impl Runner {
             0 => match self.copy.take() {
                 Some(lease) => {
                     let server = ServerId::new(self.reads as u16);
-                    let place = Place { server, table: TABLE, key: key(self.reads), groups: 0..1 };
+                    let (table, key) = (table(self.reads), key(self.reads));
+                    let place = Place { server, table, key, groups: 0..1 };
                     self.coordinator.read_copy(CopyRead { place, lease, node: None });
                     (self.stage, self.read_first) = (1, true);
                     self.act(out);
@@ -94,7 +99,7 @@ impl Runner {
                 let values = Values::of(&1_i64);
                 let write = match self.writes {
                     Writes::Added => add(writes, 1),
-                    _ => Operation::Write { table: TABLE, key: key(writes), groups: 0..1, values },
+                    _ => Operation::Write { table: table(writes), key: key(writes), groups: 0..1, values },
                 };
                 match self.writes {
                     Writes::ReadToBeWritten => {
@@ -111,11 +116,14 @@ impl Runner {
     }
 }
 
-fn server(number: u16, protocol: Protocol, order: Order, frozen_ticks: u64) -> Participant {
+fn server(number: u16, protocols: [Protocol; 2], order: Order, frozen_ticks: u64) -> Participant {
     let database = Database::builder().host(BranchHost::new(number.into())).order(order).build().unwrap();
-    let table = database.create_table::<u64, i64>("rows", TableOptions::new().protocol(protocol)).unwrap();
     let mut server = Participant::new(ServerId::new(number), database).with_frozen_ticks(frozen_ticks);
-    server.add_table(UntypedTable::of(&table));
+    for (at, protocol) in protocols.into_iter().enumerate() {
+        let (database, options) = (server.database(), TableOptions::new().protocol(protocol));
+        let table = database.create_table::<u64, i64>(&format!("rows {at}"), options).unwrap();
+        server.add_table(UntypedTable::of(&table));
+    }
     server
 }
 
@@ -144,20 +152,31 @@ fn alone(servers: &mut [Participant], worker: u16, operation: (ServerId, Operati
     came
 }
 
-/// Both transactions, under one schedule: whether each committed, and whether both read what was there before.
-fn run(
-    protocol: Protocol,
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    /// Of the table whose row is used at each server.
+    protocols: [Protocol; 2],
     order: Order,
     reads: Reads,
     writes: Writes,
     frozen_ticks: u64,
-    schedule: &mut Schedule,
-) -> ([bool; 2], bool) {
-    let mut servers: Vec<_> = (0..2).map(|number| server(number, protocol, order, frozen_ticks)).collect();
+    asks_everybody: bool,
+    planted: Planted,
+}
+
+/// Both transactions, under one schedule: whether each committed, and whether both read what was there before.
+fn run(case: Case, schedule: &mut Schedule) -> ([bool; 2], bool) {
+    let Case { protocols, order, reads, writes, frozen_ticks, asks_everybody, planted } = case;
+    let mut servers: Vec<_> = (0..2).map(|number| server(number, protocols, order, frozen_ticks)).collect();
     for row in 0..2 {
         // (In the order of beginnings, each has a time of its own.)
-        let insert =
-            Operation::Insert { table: TABLE, key: key(row), values: Values::of(&0_i64), replace: false };
+        let insert = Operation::Insert {
+            table: table(row),
+            key: key(row),
+            values: Values::of(&0_i64),
+            replace: false,
+        };
         alone(&mut servers, 6 + row as u16, (ServerId::new(row as u16), insert));
     }
     let mut runners: Vec<Runner> = (0..2)
@@ -170,6 +189,7 @@ fn run(
             });
             let coordinator =
                 Coordinator::new(ClientId { server: ServerId::new(number as u16), worker: number as u16 });
+            let coordinator = coordinator.with_everybody_asked(asks_everybody).planted(planted);
             Runner { coordinator, reads: number, writes, copy, stage: 0, read_first: false, committed: None }
         })
         .collect();
@@ -189,7 +209,7 @@ fn run(
         if on_their_way.is_empty() {
             assert!(
                 runners.iter().all(|runner| runner.committed.is_some()),
-                "nothing is on its way: they wait for each other: {protocol}, {order:?}, {reads:?}, {writes:?}, {:?}",
+                "nothing is on its way: they wait for each other: {case:?}, {:?}",
                 schedule.choices
             );
             break;
@@ -207,41 +227,59 @@ fn run(
     (committed, runners.iter().all(|runner| runner.read_first))
 }
 
-fn try_all(protocol: Protocol, order: Order, reads: Reads, writes: Writes, frozen_ticks: u64) {
-    let case = format!("{protocol}, {order:?}, {reads:?}, {writes:?}, {frozen_ticks} ticks frozen");
+/// Under all schedules: how many there are, and how many commits; or the first under which both commit who each read what was there before the other wrote.
+fn try_all(case: Case) -> Result<(u32, u32), String> {
     let (mut schedule, mut schedules, mut commits) = (Schedule::default(), 0_u32, 0_u32);
     loop {
-        let (committed, read_first) = run(protocol, order, reads, writes, frozen_ticks, &mut schedule);
-        assert!(committed != [true; 2] || !read_first, "{case}: {:?}", schedule.choices);
+        let (committed, read_first) = run(case, &mut schedule);
+        if committed == [true; 2] && read_first {
+            return Err(format!("{case:?}: {:?}", schedule.choices));
+        }
         commits += committed.iter().filter(|committed| **committed).count() as u32;
         schedules += 1;
         if !schedule.next() {
-            break;
+            return Ok((schedules, commits));
         }
     }
-    println!("{case}: {schedules} schedules, {commits} commits");
-    assert!(commits > 0 && schedules > 1, "{case}");
+}
+
+fn one_aborts(case: Case) {
+    let (schedules, commits) = try_all(case).unwrap();
+    println!("{case:?}: {schedules} schedules, {commits} commits");
+    assert!(commits > 0 && schedules > 1, "{case:?}");
+}
+
+/// The orders in which a database of these tables can be.
+fn orders(protocols: [Protocol; 2]) -> impl Iterator<Item = Order> {
+    [Order::Logical, Order::Momentary, Order::Beginning].into_iter().filter(move |order| match order {
+        Order::Logical => protocols.iter().all(|protocol| protocol.keeps_read_times()),
+        order => protocols.iter().all(|protocol| protocol.keeps_versions() == (*order == Order::Beginning)),
+    })
 }
 
 #[test]
 fn of_two_that_each_read_what_the_other_writes_one_aborts() {
     for protocol in Protocol::ALL.iter().copied() {
-        for order in [Order::Logical, Order::Momentary, Order::Beginning] {
-            let suits = match order {
-                Order::Logical => protocol.keeps_read_times(),
-                order => protocol.keeps_versions() == (order == Order::Beginning),
-            };
-            if !suits {
-                continue;
-            }
+        for order in orders([protocol; 2]) {
             for reads in [Reads::FromItsServer, Reads::FromACopy] {
                 let ticks: &[u64] = match (protocol, order) {
                     (Protocol::Dynamic | Protocol::Ranges, Order::Logical) => &[0, FROZEN_TICKS, u64::MAX],
                     _ => &[FROZEN_TICKS],
                 };
-                for ticks in ticks {
+                for &frozen_ticks in ticks {
                     for writes in [Writes::ReadToBeWritten, Writes::Unannounced, Writes::Added] {
-                        try_all(protocol, order, reads, writes, *ticks);
+                        for asks_everybody in [false, true] {
+                            let (protocols, planted) = ([protocol; 2], Planted::NONE);
+                            one_aborts(Case {
+                                protocols,
+                                order,
+                                reads,
+                                writes,
+                                frozen_ticks,
+                                asks_everybody,
+                                planted,
+                            });
+                        }
                     }
                 }
             }
@@ -249,13 +287,59 @@ fn of_two_that_each_read_what_the_other_writes_one_aborts() {
     }
 }
 
+/// One row each of tables of two protocols.
+const MIXED: Case = Case {
+    protocols: [Protocol::Occ; 2],
+    order: Order::Momentary,
+    reads: Reads::FromItsServer,
+    writes: Writes::ReadToBeWritten,
+    frozen_ticks: FROZEN_TICKS,
+    asks_everybody: false,
+    planted: Planted::NONE,
+};
+
+/// The same, of tables of two protocols.
+#[test]
+fn nor_do_both_commit_in_tables_of_two_protocols() {
+    let all = Protocol::ALL.iter().copied();
+    let pairs = all.clone().flat_map(|first| all.clone().map(move |second| [first, second]));
+    for protocols in pairs.filter(|[first, second]| first != second && first.mixes_with(*second)) {
+        for order in orders(protocols) {
+            for writes in [Writes::ReadToBeWritten, Writes::Unannounced] {
+                // (It changes only what becomes of locks for reading.)
+                let locks_reads = protocols.iter().any(|protocol| protocol.name().starts_with("two-phase"));
+                for &asks_everybody in if locks_reads { &[false, true][..] } else { &[false] } {
+                    one_aborts(Case { protocols, order, writes, asks_everybody, ..MIXED });
+                }
+            }
+        }
+    }
+}
+
+/// As they would, were locks for reading let go of before what is locked late is.
+#[test]
+fn they_do_where_locks_are_let_go_of_too_early() {
+    use Protocol::{Occ, TwoPhaseWaitDie, TwoPhaseWoundWait};
+    for (reader, asks_everybody) in [(TwoPhaseWoundWait, false), (TwoPhaseWaitDie, true)] {
+        let case = Case { protocols: [Occ, reader], asks_everybody, ..MIXED };
+        assert!(try_all(case).is_ok());
+        let planted = Planted::some(Bug::LetGoBeforeLateLocks);
+        assert!(try_all(Case { planted, ..case }).is_err(), "{reader}");
+    }
+}
+
 /// Two transactions that each add to the rows of both servers, and read nothing, under one schedule: whether each committed. What is in
 /// the rows is what those have added that did.
 fn add_to_both(protocol: Protocol, order: Order, schedule: &mut Schedule) -> [bool; 2] {
-    let mut servers: Vec<_> = (0..2).map(|number| server(number, protocol, order, FROZEN_TICKS)).collect();
+    let mut servers: Vec<_> =
+        (0..2).map(|number| server(number, [protocol; 2], order, FROZEN_TICKS)).collect();
     for row in 0..2 {
-        let insert =
-            Operation::Insert { table: TABLE, key: key(row), values: Values::of(&0_i64), replace: false };
+        let insert = Operation::Insert {
+            table: table(row),
+            key: key(row),
+            values: Values::of(&0_i64),
+            replace: false,
+        };
         alone(&mut servers, 6 + row as u16, (ServerId::new(row as u16), insert));
     }
     let adds = [1, 10];
@@ -308,14 +392,7 @@ fn add_to_both(protocol: Protocol, order: Order, schedule: &mut Schedule) -> [bo
 #[test]
 fn of_two_that_add_to_the_same_rows_all_is_added_that_commits() {
     for protocol in Protocol::ALL.iter().copied() {
-        for order in [Order::Logical, Order::Momentary, Order::Beginning] {
-            let suits = match order {
-                Order::Logical => protocol.keeps_read_times(),
-                order => protocol.keeps_versions() == (order == Order::Beginning),
-            };
-            if !suits {
-                continue;
-            }
+        for order in orders([protocol; 2]) {
             let (mut schedule, mut schedules) = (Schedule::default(), [0_u32; 3]);
             loop {
                 let committed = add_to_both(protocol, order, &mut schedule);

@@ -102,8 +102,11 @@ fn planted_bugs_are_found() {
         (Bug::UnannouncedTakenForLocked, &[Protocol::Occ][..], 4000),
         (Bug::LostRowPassedOver, all, 2000),
     ];
+    // Two transactions of two operations each, in two tables, and a message that is slower than three others are too rare here: all orders of their
+    // messages are tried elsewhere (`tests/schedules.rs` of the cluster).
+    let by_schedules = |bug: &Bug| *bug == Bug::LetGoBeforeLateLocks;
     assert!(
-        Bug::ALL.iter().all(|bug| cases.iter().any(|(known, ..)| known == bug)),
+        Bug::ALL.iter().all(|bug| by_schedules(bug) || cases.iter().any(|(known, ..)| known == bug)),
         "a bug that nobody looks for"
     );
     // Whoever is done takes the next, as some hide far longer than others.

@@ -72,3 +72,37 @@ fn phases_are_all_of_the_latency_with_an_abort_buffer() {
     let attempts = |run: &ClusterMeasured| run.measured.committed + run.measured.aborted;
     assert!(attempts(&with) > attempts(&without), "{} {}", attempts(&with), attempts(&without));
 }
+
+/// Where a commit ends when all who are prepared have been told, its last phase is a round trip wherever there is somebody to tell: under `f1` for those
+/// at whom it has only read, too, under `sundial` and `two-phase` only for those at whom it has written [Sundial §6.3].
+#[test]
+fn who_waits_until_all_have_been_told_waits_for_a_round_trip() {
+    use Protocol::{Dynamic, F1, Sundial, TwoPhaseWaitDie};
+    let commit_ns = |protocol, waits_until_told| {
+        let run = run_on(ClusterSpec { waits_until_told, ..ClusterSpec::new(4, protocol) }, 0);
+        let latencies_ns: u64 = run.measured.latencies_ns.iter().sum();
+        assert!(run.times.total_ns().abs_diff(latencies_ns) <= 2 * run.measured.committed, "{:?}", run.times);
+        run.times.commit_ns / run.measured.committed
+    };
+    let waits_ns = |protocol| commit_ns(protocol, true) - commit_ns(protocol, false);
+    let [f1, dynamic, sundial, two_phase] = [F1, Dynamic, Sundial, TwoPhaseWaitDie].map(waits_ns);
+    println!("{f1} {dynamic} {sundial} {two_phase}");
+    // Four of five have read at another server, one of seven has written there.
+    assert!(sundial > 0 && two_phase > 0, "{sundial} {two_phase}");
+    assert!(f1 > 3 * sundial && f1 > 3 * two_phase, "{f1} {sundial} {two_phase}");
+}
+
+/// Where everybody is asked to prepare, two-phase locking asks those, too, at whom it has only read: a round trip more before it is decided, and nothing to
+/// be told afterwards, as they have let go with their votes.
+#[test]
+fn who_is_asked_to_prepare_need_not_be_told_of_locks_for_reading() {
+    let figures = |asks_everybody| {
+        let cluster = ClusterSpec { asks_everybody, ..ClusterSpec::new(4, Protocol::TwoPhaseWaitDie) };
+        let run = run_on(cluster, 0);
+        let each = |sum: u64| sum / run.measured.committed;
+        (each(run.times.prepare_ns), each(run.phase_bytes.prepare), each(run.phase_bytes.commit))
+    };
+    let (of_some, of_all) = (figures(false), figures(true));
+    assert!(of_all.0 > 2 * of_some.0 && of_all.1 > 2 * of_some.1, "{of_some:?}, {of_all:?}");
+    assert!(2 * of_all.2 < of_some.2, "{of_some:?}, {of_all:?}");
+}

@@ -43,6 +43,7 @@ fn each_option_of_figure_12_does_something() {
         ("a new age for each attempt", [(259, 157), (186, 233)]),
         ("nobody kept waiting for longer than 0.2 ms", [(255, 171), (161, 229)]),
         ("two threads for messages either way", [(284, 173), (149, 251)]),
+        ("two-phase commit as it is printed, all asked and all told", [(248, 157), (154, 195)]),
         ("replaced at the commit time itself counted as (a)", [(241, 172), (141, 223)]),
         ("rows whose writer has prepared read in any case", [(243, 177), (141, 223)]),
         ("the younger of two writers refused though the other has prepared", [(239, 175), (141, 223)]),

@@ -127,6 +127,17 @@ impl<H: Host> Context<H> {
         answer
     }
 
+    /// Makes the cells of a record, which it has sealed, unreadable until they are let go of.
+    pub(crate) fn hide_all(&mut self, table: TableRef, record: RecordPtr, cells: &[usize]) {
+        let t = table.get();
+        for at in cells {
+            // SAFETY: whoever has sealed a cell keeps its record from being freed; the offset is of this table's layouts.
+            let cell = unsafe { record.cell(*at, t.aux_words) };
+            let me = self.asker().me(Place { table, record, at: *at as u32 });
+            with_protocol!(t.protocol, P => P::hide(me, cell));
+        }
+    }
+
     fn try_reclaim(&mut self, table: TableRef, record: RecordPtr) -> bool {
         let planted = self.shared.planted;
         let t = table.get();
@@ -162,12 +173,7 @@ impl<H: Host> Context<H> {
             return false;
         }
         // Whoever has come to it without a look learns by the lock that it may be gone (`Context::validate_observations`).
-        for at in cells {
-            // SAFETY: as above.
-            let cell = unsafe { record.cell(*at, t.aux_words) };
-            let me = self.asker().me(Place { table, record, at: *at as u32 });
-            with_protocol!(t.protocol, P => P::hide(me, cell));
-        }
+        self.hide_all(table, record, cells);
         // SAFETY: as above.
         let key = unsafe { record.key() };
         if planted.is(Bug::TimesNotTakenOver) {

@@ -358,12 +358,7 @@ impl<H: Host> Context<H> {
         }
         // Values stay where they are, and whoever has found the row laid out in the other way once may write them by its cells before these are
         // retired: nobody may read them by these any more.
-        for at in layout.cells() {
-            // SAFETY: pinned since the record was found; the offset is of this table's layouts.
-            let cell = unsafe { record.cell(*at, t.aux_words) };
-            let me = self.asker().me(Place { table, record, at: *at as u32 });
-            with_protocol!(t.protocol, P => P::hide(me, cell));
-        }
+        self.hide_all(table, record, layout.cells());
         if self.shared.planted.is(Bug::SplitAtOldTime) {
             bound = written;
         }

@@ -89,6 +89,9 @@ impl<L: Link> Client<L> {
             (Ok(value), None) => {
                 let at = self.finish(Coordinator::commit).await?;
                 self.write_copies(at);
+                if self.waits_until_told {
+                    self.wait_until_told(self.attempt).await;
+                }
                 self.attempt_ends(true, false);
                 self.looks_first = false;
                 self.counts.commits += 1;

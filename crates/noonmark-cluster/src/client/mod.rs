@@ -199,6 +199,8 @@ pub struct Client<L> {
     watch: Stopwatch,
     /// Whether each attempt has an age of its own.
     new_ages: bool,
+    /// Whether a commit ends when every server that is prepared knows of it.
+    waits_until_told: bool,
     /// Commit-time updates are answered at once: of the last ones the row was not there.
     looks_first: bool,
     planted: Planted,
@@ -220,6 +222,7 @@ impl<L: Link> Client<L> {
             round_trip_ns: 0,
             watch: Stopwatch::default(),
             new_ages: false,
+            waits_until_told: false,
             looks_first: false,
             planted: Planted::default(),
         }
@@ -250,6 +253,18 @@ impl<L: Link> Client<L> {
     /// again is some time the oldest.
     pub fn with_new_ages(self, new_ages: bool) -> Self {
         Client { new_ages, ..self }
+    }
+
+    /// The same; whether every participant is [asked](Coordinator::with_everybody_asked) to prepare.
+    pub fn with_everybody_asked(self, asks_everybody: bool) -> Self {
+        Client { coordinator: self.coordinator.with_everybody_asked(asks_everybody), ..self }
+    }
+
+    /// The same; whether a transaction that has committed goes on to be under way until every server that is prepared has answered that it knows, as the
+    /// paper's does [Sundial §3.1, Figure 3]. It costs a round trip for all but those who write at one server only, and nothing is gained by it: what
+    /// is decided, and not installed yet, others wait for either way.
+    pub fn with_told_commits(self, waits_until_told: bool) -> Self {
+        Client { waits_until_told, ..self }
     }
 
     /// The same, perhaps broken on purpose.
@@ -386,6 +401,11 @@ impl<L: Link> Client<L> {
         self.abort();
         self.let_others_in();
         while self.coordinator.has_endings() && self.step().await != Err(ClusterAbort::Closed) {}
+    }
+
+    /// Waits until every server that is prepared knows how this attempt has ended; or nothing more will come, which changes nothing of that.
+    async fn wait_until_told(&mut self, attempt: AttemptId) {
+        while self.coordinator.is_in_doubt(attempt) && self.step().await != Err(ClusterAbort::Closed) {}
     }
 
     fn send(&mut self, out: Vec<Outgoing>) {

@@ -68,6 +68,15 @@ pub struct ClusterCase {
     pub asks_for_strict: bool,
 }
 
+/// Neighbouring rows, two keys to a row, on different servers: from the row after this one on.
+fn neighbours_apart(first: u64, pick: &mut impl FnMut(u64) -> u64) -> Partitioning {
+    let bounds = (1..64_u64).scan(first, |bound, _| {
+        *bound += 1 + pick(2);
+        Some(bound.to_be_bytes().to_vec())
+    });
+    Partitioning::Ranges(bounds.collect())
+}
+
 impl ClusterCase {
     /// Draws a case of these protocols.
     pub fn draw(seed: u64, protocols: &[Protocol]) -> Self {
@@ -89,15 +98,7 @@ impl ClusterCase {
         let hot_keys = 2 + pick(4);
         let partitioning = match pick(2) {
             0 => Partitioning::Hash { prefix_bytes: 8 },
-            // Neighbouring rows, two keys to a row, on different servers.
-            _ => Partitioning::Ranges(
-                (1..64_u64)
-                    .scan(0, |bound, _| {
-                        *bound += 1 + pick(2);
-                        Some(bound.to_be_bytes().to_vec())
-                    })
-                    .collect(),
-            ),
+            _ => neighbours_apart(0, &mut pick),
         };
         let leases = Leases {
             extended_by: [None, Some(0), Some(3)][pick(3) as usize],
@@ -156,6 +157,8 @@ impl ClusterCase {
                 escape_after: (seed % 5 == 4).then_some(2),
             },
             new_ages: false,
+            asks_everybody: false,
+            waits_until_told: false,
             reclaim_from: [1, 32][pick(2) as usize],
             conditions,
             planted: Planted::default(),
@@ -260,6 +263,19 @@ impl ClusterCase {
         let mut random = Random::new(seed, 13);
         case.cluster.refuses_younger = random.below(8) == 0;
         case.cluster.lends = random.below(8) != 0;
+        let mut random = Random::new(seed, 15);
+        case.cluster.waits_until_told = random.below(8) == 0;
+        case.cluster.asks_everybody = random.below(8) == 0;
+        // Rows of several tables that are hot together are mostly at one server, where all tables are spread alike.
+        let mut random = Random::new(seed, 16);
+        let mut pick = |below: u64| random.below(below);
+        let tables = case.cluster.protocols.len();
+        if tables > 1 && case.bank.is_none() && pick(2) == 0 {
+            for number in 0..tables {
+                let partitioning = neighbours_apart(pick(2), &mut pick);
+                case.cluster.otherwise.insert(format!("{} {number}", case.kind.name()), partitioning);
+            }
+        }
         case.asks_for_strict = case.cluster.order() == Order::Momentary;
         case
     }

@@ -84,6 +84,10 @@ pub struct ClusterSpec {
     pub policy: Policy,
     /// Whether each attempt has an age of its own.
     pub new_ages: bool,
+    /// Whether every participant is asked to prepare, though it could have no objection.
+    pub asks_everybody: bool,
+    /// Whether a commit ends when every server that is prepared knows of it.
+    pub waits_until_told: bool,
     /// From how many deleted rows on servers try to reclaim them.
     pub reclaim_from: usize,
     /// What the network does to messages.
@@ -124,6 +128,8 @@ impl ClusterSpec {
                 escape_after: None,
             },
             new_ages: false,
+            asks_everybody: false,
+            waits_until_told: false,
             reclaim_from: 32,
             conditions: Conditions::quiet(),
             planted: Planted::default(),
@@ -458,6 +464,8 @@ impl ClusterStore {
         let client = Client::new(id, Arc::new(map.clone()), network.link(id));
         let client = client.with_resend_after(spec.resend_after_ns).planted(spec.planted);
         let client = client.with_policy(spec.policy.clone()).with_new_ages(spec.new_ages);
+        let client =
+            client.with_told_commits(spec.waits_until_told).with_everybody_asked(spec.asks_everybody);
         let client = match caches.get(server) {
             Some(cache) => client.with_cache(Arc::clone(cache)),
             None => client,

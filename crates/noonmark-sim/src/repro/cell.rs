@@ -118,7 +118,13 @@ impl Size {
                 );
             }
             Workload::Contended(_) => format!("{} rows", self.contended_rows),
-            Workload::Sharing(sharing) => format!("{} rows", self.sharing_rows(sharing)),
+            Workload::Sharing(sharing) => {
+                let times = [self.measured_ps, self.warm_up_ps].map(|ps| ms(ps * Sharing::SLOWER));
+                let ([measured, before], rows) = (times, self.sharing_rows(sharing));
+                return format!(
+                    "{rows} rows; {measured} ms of virtual time, after {before} ms of warming up"
+                );
+            }
             Workload::Memory(short) => format!("{} keys", short.bench(self.memory_keys).keys),
             Workload::Tpcc { .. } => format!(
                 "{WAREHOUSES} warehouses of {} customers a district and {} items",
@@ -190,6 +196,12 @@ pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentE
             let variant = Variant { workload: Workload::Spanning(clocked), ..cell.variant.clone() };
             let cell = Cell { variant, ..cell.clone() };
             on_servers(&cell, &clocked, cluster, None, size, seed)
+        }
+        (Rules::Printed, Workload::Warehouses(warehouses)) => {
+            let mut printed = *warehouses;
+            printed.be_as_printed();
+            let variant = Variant { workload: Workload::Warehouses(printed), ..cell.variant.clone() };
+            warehouses::run(&Cell { variant, ..cell.clone() }, &printed, size, seed)
         }
         (_, Workload::Warehouses(warehouses)) => warehouses::run(cell, warehouses, size, seed),
         (Rules::Printed, Workload::Spanning(spanning)) => {
@@ -305,6 +317,8 @@ fn on_servers(
             escape_after: None,
         },
         new_ages: spanning.new_ages,
+        asks_everybody: spanning.asks_everybody,
+        waits_until_told: spanning.waits_until_told,
         conditions: Conditions {
             latency: latency.clone(),
             handling_ns: spanning.handling_ns.into(),
@@ -420,7 +434,13 @@ fn at_workers(
         together: sharing.together,
         working_set,
     };
-    let found = network::disttictoc::run(cluster, spec, &plan_of(cell, size, seed, 0))?;
+    let plan = plan_of(cell, size, seed, 0);
+    let plan = experiment::Plan {
+        warm_up_ps: plan.warm_up_ps * Sharing::SLOWER,
+        measured_ps: plan.measured_ps * Sharing::SLOWER,
+        ..plan
+    };
+    let found = network::disttictoc::run(cluster, spec, &plan)?;
     let phases = phases(&found);
     let traffic = Traffic { messages: found.messages, bytes: found.bytes };
     let workload = if sharing.accounts > 0 { "bank" } else { "ycsb" };

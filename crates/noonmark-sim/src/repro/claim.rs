@@ -105,6 +105,15 @@ pub enum Test {
         /// So many times.
         paper: f64,
     },
+    /// One at its fastest point is so many times as fast as the fastest of others at theirs.
+    TimesNextAtPeak {
+        /// The one.
+        of: Rules,
+        /// The others.
+        others: &'static [Rules],
+        /// So many times.
+        paper: f64,
+    },
     /// A commit of one sends so many times as many bytes between servers as one of another.
     TimesBytes {
         /// The one.
@@ -252,12 +261,14 @@ pub enum Test {
         /// With this.
         granularity: Granularity,
     },
-    /// Each is faster at each point from this one on than at the one before it.
+    /// Each is faster at each point from one to another than at the one before it.
     Grows {
         /// These.
         protocols: &'static [Rules],
         /// The point that the next is compared with first.
         from: usize,
+        /// The last one, if it is not the last of all.
+        until: Option<usize>,
     },
     /// Messages and bytes between servers for each commit stay what they are at the first point, within a tenth.
     SameTraffic {
@@ -565,6 +576,29 @@ impl Test {
                 let words = format!("{ours:.2} times the next, which is {}", next.0.name());
                 Some((words, about_ratio(ours, paper)))
             }
+            Test::TimesNextAtPeak { of, others, paper } => {
+                let peak = |rules: &Rules| {
+                    let course = results.course(*rules, Granularity::Coarse)?;
+                    let (point, run) = course
+                        .into_iter()
+                        .max_by(|a, b| a.1.committed_per_s.total_cmp(&b.1.committed_per_s))?;
+                    Some((run.committed_per_s, point, *rules))
+                };
+                let others = others.iter().map(peak).collect::<Option<Vec<_>>>()?;
+                let (next, next_at, next_is) =
+                    others.into_iter().max_by(|one, other| one.0.total_cmp(&other.0))?;
+                let (own, own_at, _) = peak(&of)?;
+                let ours = own / next;
+                let words = format!(
+                    "{ours:.2} times the next, which is {}: {} {}, {} {}",
+                    next_is.name(),
+                    rate(own),
+                    results.axis.briefly(own_at),
+                    rate(next),
+                    results.axis.briefly(next_at)
+                );
+                Some((words, about_ratio(ours, paper)))
+            }
             Test::TimesBytes { of, to, paper } => {
                 let ours = per_commit(results.at(of)?)?.1 / per_commit(results.at(to)?)?.1;
                 Some((format!("{ours:.2} times"), about_ratio(ours, paper)))
@@ -776,12 +810,12 @@ impl Test {
                 }
                 Some((words.join("; "), holds))
             }
-            Test::Grows { protocols, from } => {
+            Test::Grows { protocols, from, until } => {
                 let mut words = Vec::new();
                 let mut holds = true;
                 for &protocol in protocols {
                     let mut runs = results.course(protocol, Granularity::Coarse)?;
-                    runs.retain(|(point, _)| *point >= from);
+                    runs.retain(|(point, _)| *point >= from && until.is_none_or(|until| *point <= until));
                     let [(_, first), .., (at_last, last)] = runs[..] else { return None };
                     holds &=
                         runs.windows(2).all(|pair| pair[0].1.committed_per_s < pair[1].1.committed_per_s);
@@ -962,6 +996,7 @@ impl Test {
             | Test::Plateau { .. }
             | Test::Below { .. }
             | Test::Alike { .. }
+            | Test::TimesNextAtPeak { .. }
             | Test::ClockPerCommit { .. } => Vec::new(),
         };
         points.dedup();

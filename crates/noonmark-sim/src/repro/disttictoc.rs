@@ -18,6 +18,9 @@
 //!   text has each worker lock in the order of its keys, but two workers may have two transactions in two orders, and it does not say
 //!   what becomes of those.
 //!
+//! - Figure 8 has a hundredth of the accounts of the others: where they are many, hardly any attempt fails under any protocol. (This was
+//!   chosen because of that, and not for which of them fails less.)
+//!
 //! What is not here is on the page ([`Experiment::left_out`]).
 
 use super::cluster::VARIANT;
@@ -84,12 +87,14 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "disttictoc-fig8",
-        title: "transfers of 64 clients: attempts that fail, by workers",
+        title: "transfers of 64 clients between few accounts: attempts that fail, by workers",
         figure: "DistTicToc, Figure 8",
+        variant: Variant { workload: Workload::Sharing(Sharing { fewer_rows: 100, ..TRANSFERS }), ..VARIANT },
         axis: BY_WORKERS,
         points: Points { all: &[1, 2, 3], few: &[1, 3] },
         protocols: &[COMBINED, APART, FIXED],
         claims: FIGURE_8,
+        alternatives: OF_FAILURES,
         ablated: &[(COMBINED, Coarse), (APART, Coarse), (FIXED, Coarse)],
         ..FIGURE
     },
@@ -151,26 +156,44 @@ const NEAR: Alternative = Alternative {
 /// What both workloads hang on.
 const OF_MESSAGES: &[Alternative] = &[WITHOUT_SERVER, SOCKETS, NEAR];
 
+const TOGETHER: Alternative = Alternative {
+    words: "a transfer's accounts asked for together",
+    change: |variant| of_workload(variant, |sharing| sharing.together = true),
+};
+const TWO_ACCOUNTS: Alternative = Alternative {
+    words: "transfers of two accounts",
+    change: |variant| of_workload(variant, |sharing| sharing.accounts = 2),
+};
+const SHORT_WAITS: Alternative = Alternative {
+    words: "nobody waits for longer than 10 µs",
+    change: |variant| of_workload(variant, |sharing| sharing.wait_max_us = 10),
+};
+
 const ALTERNATIVES: &[Alternative] = &[
     WITHOUT_SERVER,
     SOCKETS,
     NEAR,
-    Alternative {
-        words: "a transfer's accounts asked for together",
-        change: |variant| of_workload(variant, |sharing| sharing.together = true),
-    },
-    Alternative {
-        words: "transfers of two accounts",
-        change: |variant| of_workload(variant, |sharing| sharing.accounts = 2),
-    },
+    TOGETHER,
+    TWO_ACCOUNTS,
     Alternative {
         words: "a hundredth of the accounts",
         change: |variant| of_workload(variant, |sharing| sharing.fewer_rows = 100),
     },
+    SHORT_WAITS,
+];
+
+/// Where accounts are few already.
+const OF_FAILURES: &[Alternative] = &[
+    WITHOUT_SERVER,
+    SOCKETS,
+    NEAR,
+    TOGETHER,
+    TWO_ACCOUNTS,
     Alternative {
-        words: "nobody waits for longer than 10 µs",
-        change: |variant| of_workload(variant, |sharing| sharing.wait_max_us = 10),
+        words: "a tenth of the accounts",
+        change: |variant| of_workload(variant, |sharing| sharing.fewer_rows = 1_000),
     },
+    SHORT_WAITS,
 ];
 
 /// What of the paper's experiments is not here.
@@ -263,8 +286,14 @@ const FIGURE_7: &[Claim] = &[
     Claim {
         section: "§3.2",
         words: "each one more commits more",
-        test: Test::Grows { protocols: &[COMBINED, APART], from: 1 },
+        test: Test::Grows { protocols: &[COMBINED, APART], from: 1, until: Some(3) },
         reason: ALONE,
+    },
+    Claim {
+        section: "ours",
+        words: "and so does each from three to sixteen",
+        test: Test::Grows { protocols: &[COMBINED, APART], from: 3, until: None },
+        reason: "the one network server hands on each message, and is busy all the time from eight workers on",
     },
     Claim {
         section: "§2.4.2",
@@ -299,7 +328,13 @@ const FIGURE_7A: &[Claim] = &[
     Claim {
         section: "§3.1",
         words: "each one more commits more",
-        test: Test::Grows { protocols: &[COMBINED], from: 1 },
+        test: Test::Grows { protocols: &[COMBINED], from: 1, until: Some(3) },
+        reason: ONE_SERVER,
+    },
+    Claim {
+        section: "ours",
+        words: "and so does each from three to sixteen",
+        test: Test::Grows { protocols: &[COMBINED], from: 3, until: None },
         reason: ONE_SERVER,
     },
 ];
@@ -312,12 +347,12 @@ const FIGURE_8: &[Claim] = &[
         section: "§3.2",
         words: "few attempts fail: fewer than where transactions take place when they begin, as under multiversion ordering",
         test: Test::FailsLess { of: COMBINED, than: FIXED, granularity: Coarse, from: 0 },
-        reason: "where accounts are many, hardly any attempt fails under either",
+        reason: "",
     },
     Claim {
         section: "ours",
         words: "with sets apart the same",
         test: Test::FailsLess { of: APART, than: FIXED, granularity: Coarse, from: 0 },
-        reason: "where accounts are many, hardly any attempt fails under either",
+        reason: "",
     },
 ];

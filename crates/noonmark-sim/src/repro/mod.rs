@@ -18,6 +18,8 @@ mod axis;
 mod cell;
 mod claim;
 pub mod cluster;
+pub mod cluster_cache;
+pub mod cluster_clocks;
 pub mod cluster_ranges;
 pub mod cluster_tpcc;
 mod cost;
@@ -40,7 +42,7 @@ pub use warehouses::ItemsBy;
 
 use crate::memory::Bench;
 use crate::network::disttictoc::WorkingSet;
-use crate::{Machine, Placement};
+use crate::{Machine, Picoseconds, Placement};
 use noonmark::{Leases, Protocol};
 use noonmark_workloads::report::{Change, Failures, Reproduction, RunReport};
 use noonmark_workloads::stm::{Contender, Structure};
@@ -49,8 +51,8 @@ use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
 /// All experiments, by paper, in the order of their figures.
 pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
-    let clusters =
-        cluster::ALL.iter().chain(cluster_ranges::ALL).chain(cluster_tpcc::ALL).chain(disttictoc::ALL);
+    let of_sundial = cluster::ALL.iter().chain(cluster_cache::ALL).chain(cluster_clocks::ALL);
+    let clusters = of_sundial.chain(cluster_ranges::ALL).chain(cluster_tpcc::ALL).chain(disttictoc::ALL);
     let papers = granularity::ALL.iter().chain(dynamic::ALL).chain(sundial::ALL).chain(clusters);
     papers.chain(slow_clocks::ALL).chain(splitting::ALL)
 }
@@ -354,6 +356,10 @@ pub struct Spanning {
     pub abort_buffer: u8,
     /// Whether each attempt has an age of its own.
     pub new_ages: bool,
+    /// Whether every server is asked to prepare, though it could have no objection.
+    pub asks_everybody: bool,
+    /// Whether a commit ends when every server that is prepared knows of it.
+    pub waits_until_told: bool,
     /// How long somebody may be kept waiting for another, at least: longer where servers are far apart.
     pub wait_max_us: u32,
     /// How long a message is on its way, about.
@@ -428,6 +434,9 @@ pub struct Sharing {
 }
 
 impl Sharing {
+    /// How many times longer a run is than one on virtual cores: a transaction takes so much longer.
+    pub(super) const SLOWER: Picoseconds = 10;
+
     fn in_words(&self) -> Vec<(&'static str, String)> {
         let Sharing {
             workers, accounts, together, backoff_max_us, latency_ns, server_ns, wait_max_us, ..
@@ -500,6 +509,10 @@ pub struct Warehouses {
     pub backoff_round_trips: u8,
     /// Whether each attempt has an age of its own.
     pub new_ages: bool,
+    /// Whether every server is asked to prepare, though it could have no objection.
+    pub asks_everybody: bool,
+    /// Whether a commit ends when every server that is prepared knows of it.
+    pub waits_until_told: bool,
     /// For how long a server holds an answer back at most, while others have what is wanted.
     pub wait_max_us: u32,
     /// How long a message is on its way, about.
@@ -579,6 +592,8 @@ impl Spanning {
             backoff_round_trips,
             abort_buffer,
             new_ages,
+            asks_everybody,
+            waits_until_told,
             wait_max_us,
             latency_us,
             handling_ns,
@@ -625,6 +640,8 @@ impl Spanning {
             words::pause(backoff_round_trips, backoff_max_us),
             words::ages(new_ages),
             words::abort_buffer(abort_buffer),
+            words::asked(asks_everybody),
+            words::told(waits_until_told),
             (
                 "a waiter waits",
                 format!("for {} ms at most, or for 25 round trips", f64::from(wait_max_us) / 1e3),

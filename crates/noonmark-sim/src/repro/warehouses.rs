@@ -9,7 +9,7 @@ use crate::experiment::{self, ExperimentError};
 use crate::network::Conditions;
 use crate::network::store::ClusterSpec;
 use crate::network::tpcc::{self, ItemsAt};
-use noonmark::Protocol;
+use noonmark::{Leases, Protocol};
 use noonmark_cluster::cache::{CacheCounts, CacheOptions, ReusePolicy};
 use noonmark_cluster::client::Policy;
 use noonmark_cluster::table_lease::TableLeases;
@@ -46,6 +46,14 @@ impl ItemsBy {
 }
 
 impl Warehouses {
+    /// What is under `sundial` is as in the paper, without what is ours: see [`Rules::Printed`].
+    pub(super) fn be_as_printed(&mut self) {
+        self.reads_prepared = true;
+        self.refuses_younger = true;
+        self.lends = false;
+        self.leases = Leases::default();
+    }
+
     /// How large it is.
     pub(super) fn scale(&self, size: &Size) -> Scale {
         let fewer = self.fewer_rows.max(1);
@@ -92,6 +100,8 @@ impl Warehouses {
             words::pause(self.backoff_round_trips, self.backoff_max_us),
             words::ages(self.new_ages),
             words::abort_buffer(0),
+            words::asked(self.asks_everybody),
+            words::told(self.waits_until_told),
             (
                 "whoever waits for another",
                 format!("is refused after {} µs, and run again like any that has failed", self.wait_max_us),
@@ -155,7 +165,8 @@ pub(super) fn run(
         Rules::Items(Cache | CacheAndTableLeases) => {
             (engine(Protocol::Sundial), ItemsAt::Hashed, Some(Reuse::Voted))
         }
-        Rules::Memory(_) | Rules::Printed | Rules::Clocked | Rules::Sets(..) => return Err(unfit(cell)),
+        Rules::Printed => (engine(Protocol::Sundial), ItemsAt::EachServer, None),
+        Rules::Memory(_) | Rules::Clocked | Rules::Sets(..) => return Err(unfit(cell)),
     };
     let scale = warehouses.scale(size);
     let cache = |reuse| CacheOptions {
@@ -183,6 +194,8 @@ pub(super) fn run(
             escape_after: None,
         },
         new_ages: warehouses.new_ages,
+        asks_everybody: warehouses.asks_everybody,
+        waits_until_told: warehouses.waits_until_told,
         wait_max_ns: u64::from(warehouses.wait_max_us) * 1_000,
         conditions: Conditions {
             latency: Site::Room.latency(latency_ns),

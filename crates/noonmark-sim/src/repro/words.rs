@@ -28,6 +28,24 @@ pub(super) fn ages(new_ages: bool) -> (&'static str, String) {
     ("who is run again", either(new_ages, "has a new age", "keeps its age"))
 }
 
+pub(super) fn asked(asks_everybody: bool) -> (&'static str, String) {
+    let words = either(
+        asks_everybody,
+        "all servers that were accessed, as in the paper",
+        "those that could have an objection",
+    );
+    ("who is asked to prepare", words)
+}
+
+pub(super) fn told(waits_until_told: bool) -> (&'static str, String) {
+    let words = either(
+        waits_until_told,
+        "when all who are prepared have been told, as in the paper",
+        "once it is decided; others are told meanwhile",
+    );
+    ("a commit ends", words)
+}
+
 pub(super) fn prepared(reads_prepared: bool) -> (&'static str, String) {
     let words = either(
         reads_prepared,
