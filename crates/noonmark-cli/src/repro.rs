@@ -133,7 +133,12 @@ fn planned(args: &Repro) -> Result<Vec<Plan>, Failure> {
     for rows in or_none(&args.rows) {
         for message_us in or_none(&args.message_us) {
             let message_ns = message_us.map(|us| (1_000.0 * us).round() as u32);
-            settings.extend(or_none(&workers).map(|workers| Setting { workers, message_ns, rows }));
+            settings.extend(or_none(&workers).map(|workers| Setting {
+                workers,
+                message_ns,
+                rows,
+                commits_as_printed: args.commit_as_printed,
+            }));
         }
     }
     let mut plans: Vec<Plan> = Vec::new();
@@ -146,6 +151,9 @@ fn planned(args: &Repro) -> Result<Vec<Plan>, Failure> {
         refuse_unless(&is_of, "--message-us", "has no messages, or varies what they take")?;
         let is_of = |experiment: &Experiment| setting.of(experiment).rows == setting.rows;
         refuse_unless(&is_of, "--rows", "is not about YCSB on servers of a cluster")?;
+        let is_of =
+            |experiment: &Experiment| setting.of(experiment).commits_as_printed == setting.commits_as_printed;
+        refuse_unless(&is_of, "--commit-as-printed", "is not about servers of a cluster")?;
         // Once for each thing that is set: where the number of workers varies, all of them are in one plot.
         let is_new = |experiment: &&Experiment| {
             let has_it = |plan: &Plan| {
@@ -347,9 +355,9 @@ mod tests {
         assert_eq!(runs("noonmark repro dynamic-fig5 --cores 2,4 --no-ablation"), 4);
         assert!(runs("noonmark repro --all --quick --cores 1,8") > 80);
         // Two numbers of workers are two points of one plot, or two plots; with two times for messages each is there twice.
-        assert_eq!(runs("noonmark repro sundial-fig8 --workers 8,4 --no-ablation"), 14);
+        assert_eq!(runs("noonmark repro sundial-fig8 --workers 8,4 --no-ablation"), 16);
         assert_eq!(runs("noonmark repro sundial-fig12-servers --workers 8,4 --no-ablation"), 8);
-        assert_eq!(runs("noonmark repro sundial-fig8 --workers 8,4 --message-us 1,0.2 --no-ablation"), 28);
+        assert_eq!(runs("noonmark repro sundial-fig8 --workers 8,4 --message-us 1,0.2 --no-ablation"), 32);
         assert_eq!(runs("noonmark repro sundial-fig12-servers --message-us 2 --no-ablation"), 4);
         let all = runs("noonmark repro --all --quick --no-ablation");
         let more = runs("noonmark repro --all --quick --no-ablation --message-us 2,7");
@@ -362,7 +370,7 @@ mod tests {
             let names = |plan: &Plan| plan.experiments.iter().map(|experiment| experiment.name).collect();
             plans_of(line).unwrap().iter().map(|plan| (plan.setting, names(plan))).collect()
         };
-        let set = |workers, message_ns| Setting { workers, message_ns, rows: None };
+        let set = |workers, message_ns| Setting { workers, message_ns, ..Setting::default() };
         assert_eq!(of("noonmark repro dynamic-fig1"), [(set(None, None), vec!["dynamic-fig1"])]);
         let (seven, ten) = ("sundial-fig7", "sundial-fig10");
         assert_eq!(
@@ -381,6 +389,11 @@ mod tests {
                 (with_rows(2_000_000), vec!["sundial-fig12-servers"]),
                 (with_rows(1000), vec!["sundial-fig12-servers"])
             ]
+        );
+        let as_printed = Setting { commits_as_printed: true, ..Setting::default() };
+        assert_eq!(
+            of("noonmark repro sundial-fig8 sundial-fig15 --commit-as-printed"),
+            [(as_printed, vec!["sundial-fig8", "sundial-fig15"])]
         );
     }
 
@@ -406,6 +419,10 @@ mod tests {
         );
         assert!(
             refused("noonmark repro sundial-fig8 --rows 1000").contains("sundial-fig8 is not about YCSB")
+        );
+        assert!(
+            refused("noonmark repro disttictoc-fig7 --commit-as-printed")
+                .contains("disttictoc-fig7 is not about servers")
         );
     }
 }

@@ -257,6 +257,12 @@ fn orders(protocols: [Protocol; 2]) -> impl Iterator<Item = Order> {
     })
 }
 
+/// Whether everybody is asked to prepare: either way, where it changes what becomes of locks for reading.
+fn asking(protocols: [Protocol; 2]) -> &'static [bool] {
+    let locks_reads = protocols.iter().any(|protocol| protocol.name().starts_with("two-phase"));
+    if locks_reads { &[false, true] } else { &[false] }
+}
+
 #[test]
 fn of_two_that_each_read_what_the_other_writes_one_aborts() {
     for protocol in Protocol::ALL.iter().copied() {
@@ -268,7 +274,7 @@ fn of_two_that_each_read_what_the_other_writes_one_aborts() {
                 };
                 for &frozen_ticks in ticks {
                     for writes in [Writes::ReadToBeWritten, Writes::Unannounced, Writes::Added] {
-                        for asks_everybody in [false, true] {
+                        for &asks_everybody in asking([protocol; 2]) {
                             let (protocols, planted) = ([protocol; 2], Planted::NONE);
                             one_aborts(Case {
                                 protocols,
@@ -306,9 +312,7 @@ fn nor_do_both_commit_in_tables_of_two_protocols() {
     for protocols in pairs.filter(|[first, second]| first != second && first.mixes_with(*second)) {
         for order in orders(protocols) {
             for writes in [Writes::ReadToBeWritten, Writes::Unannounced] {
-                // (It changes only what becomes of locks for reading.)
-                let locks_reads = protocols.iter().any(|protocol| protocol.name().starts_with("two-phase"));
-                for &asks_everybody in if locks_reads { &[false, true][..] } else { &[false] } {
+                for &asks_everybody in asking(protocols) {
                     one_aborts(Case { protocols, order, writes, asks_everybody, ..MIXED });
                 }
             }

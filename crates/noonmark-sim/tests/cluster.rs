@@ -84,7 +84,7 @@ fn planted_bugs_are_found() {
         (Bug::DecidedEarly, all, 2000),
         (Bug::BorderNotCrossed, all, 400),
         (Bug::IndexAskedAtHome, all, 400),
-        (Bug::EntriesTakenForLocked, &[Protocol::TwoPhaseWaitDie][..], 400),
+        (Bug::EntriesTakenForLocked, &[Protocol::TwoPhaseWaitDie][..], 2000),
         (Bug::CopyUsedPastItsLease, &leased[..], 2000),
         (Bug::CopyOverwritten, &leased[..], 2000),
         (Bug::TableExtendedWhileSealed, &leased[..], 12_000),

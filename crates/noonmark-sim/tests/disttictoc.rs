@@ -15,7 +15,8 @@ use noonmark_workloads::report::Verdict::{self, Agrees, Differs, NotRun};
 type Point = (String, String, u64, u64);
 
 fn points(name: &str, axis: &str) -> (Vec<Point>, Vec<Verdict>) {
-    let done = reproduced(name, Size { rows: 2_000_000, ..SMALL });
+    // So many that what is said of the paper is what it is at the experiments' own size (`docs/reproductions`).
+    let done = reproduced(name, Size { rows: 4_000_000, ..SMALL });
     assert!(done.runs.iter().all(|run| run.consistent != Some(false)), "{name}");
     // Money is looked at wherever it is moved.
     assert!(done.runs.iter().all(|run| (run.workload == "bank") == run.consistent.is_some()), "{name}");
@@ -38,11 +39,11 @@ fn figure_6_transfers_by_clients() {
     let (runs, verdicts) = points("disttictoc-fig6", "clients");
     let expected = pinned(&[
         ("tictoc, 1 worker", "8", 80, 0),
-        ("tictoc, 2 workers", "8", 129, 0),
-        ("tictoc, 3 workers", "8", 170, 0),
+        ("tictoc, 2 workers", "8", 121, 0),
+        ("tictoc, 3 workers", "8", 168, 0),
         ("tictoc, 1 worker", "64", 64, 0),
-        ("tictoc, 2 workers", "64", 143, 0),
-        ("tictoc, 3 workers", "64", 180, 0),
+        ("tictoc, 2 workers", "64", 135, 0),
+        ("tictoc, 3 workers", "64", 187, 0),
     ]);
     assert_eq!((runs, verdicts), (expected, vec![Agrees, Differs, Agrees, Agrees, Agrees]));
 }
@@ -53,13 +54,13 @@ fn figure_6_reads_by_clients() {
     let (runs, verdicts) = points("disttictoc-fig6a", "clients");
     let expected = pinned(&[
         ("tictoc, 1 worker", "8", 833, 0),
-        ("tictoc, 2 workers", "8", 1482, 0),
-        ("tictoc, 3 workers", "8", 1758, 0),
+        ("tictoc, 2 workers", "8", 1476, 0),
+        ("tictoc, 3 workers", "8", 1745, 0),
         ("tictoc, 1 worker", "64", 834, 0),
-        ("tictoc, 2 workers", "64", 1666, 0),
-        ("tictoc, 3 workers", "64", 2343, 0),
+        ("tictoc, 2 workers", "64", 1640, 0),
+        ("tictoc, 3 workers", "64", 2347, 0),
     ]);
-    assert_eq!((runs, verdicts), (expected, vec![Agrees]));
+    assert_eq!((runs, verdicts), (expected, vec![Differs]));
 }
 
 /// [DistTicToc §3.2, Figure 7b].
@@ -69,10 +70,10 @@ fn figure_7_transfers_by_workers() {
     let expected = pinned(&[
         ("tictoc, one set", "1", 64, 0),
         ("tictoc, two sets", "1", 64, 0),
-        ("tictoc, one set", "2", 143, 0),
-        ("tictoc, two sets", "2", 143, 0),
-        ("tictoc, one set", "3", 180, 0),
-        ("tictoc, two sets", "3", 179, 0),
+        ("tictoc, one set", "2", 135, 0),
+        ("tictoc, two sets", "2", 135, 0),
+        ("tictoc, one set", "3", 187, 0),
+        ("tictoc, two sets", "3", 187, 0),
     ]);
     assert_eq!((runs, verdicts), (expected, vec![Agrees, Agrees, NotRun, Agrees]));
 }
@@ -83,8 +84,8 @@ fn figure_7_reads_by_workers() {
     let (runs, verdicts) = points("disttictoc-fig7a", "workers");
     let expected = pinned(&[
         ("tictoc, one set", "1", 834, 0),
-        ("tictoc, one set", "2", 1666, 0),
-        ("tictoc, one set", "3", 2343, 0),
+        ("tictoc, one set", "2", 1640, 0),
+        ("tictoc, one set", "3", 2347, 0),
     ]);
     assert_eq!((runs, verdicts), (expected, vec![Agrees, Agrees, Agrees, NotRun]));
 }
@@ -94,12 +95,12 @@ fn figure_7_reads_by_workers() {
 fn figure_8_failed_attempts() {
     let (runs, verdicts) = points("disttictoc-fig8", "workers");
     let expected = pinned(&[
-        ("tictoc, one set", "1", 54, 10),
-        ("tictoc, two sets", "1", 54, 10),
-        ("fixed", "1", 57, 16),
-        ("tictoc, one set", "3", 161, 35),
-        ("tictoc, two sets", "3", 151, 33),
-        ("fixed", "3", 164, 78),
+        ("tictoc, one set", "1", 59, 5),
+        ("tictoc, two sets", "1", 59, 5),
+        ("fixed", "1", 59, 8),
+        ("tictoc, one set", "3", 182, 26),
+        ("tictoc, two sets", "3", 164, 24),
+        ("fixed", "3", 191, 30),
     ]);
     assert_eq!((runs, verdicts), (expected, vec![Agrees, Agrees]));
 }

@@ -150,7 +150,7 @@ fn what_is_set_is_run_and_said() {
         found.map(|(_, words)| words.clone()).unwrap()
     };
     let as_it_is = of(Setting::default());
-    let set = of(Setting { workers: Some(4), message_ns: Some(10_000), rows: None });
+    let set = of(Setting { workers: Some(4), message_ns: Some(10_000), ..Setting::default() });
     assert_eq!([&as_it_is, &set].map(|done| words(done, "workers a server")), ["16", "4"]);
     assert!(words(&as_it_is, "a message takes").starts_with("2 µs of the sender's"));
     assert!(words(&set, "a message takes").starts_with("10 µs of the sender's output thread, and 10 µs"));
@@ -164,8 +164,13 @@ fn what_is_set_is_run_and_said() {
         set.runs
     );
     assert!(set.runs[0].committed_per_s < as_it_is.runs[0].committed_per_s / 2.0);
+    let printed = of(Setting { commits_as_printed: true, ..Setting::default() });
+    assert!(words(&as_it_is, "who is asked to prepare").starts_with("those that could"));
+    assert!(words(&printed, "who is asked to prepare").starts_with("all servers"));
+    assert!(printed.title.ends_with("; with two-phase commit as it is printed"), "{}", printed.title);
+    assert!(printed.runs[0].committed != as_it_is.runs[0].committed);
     // Of what an experiment varies nothing is set, nor of one that has none.
-    let both = Setting { workers: Some(4), message_ns: Some(200), rows: None };
+    let both = Setting { workers: Some(4), message_ns: Some(200), ..Setting::default() };
     let varied = named("sundial-fig7-messages");
     assert_eq!(both.of(varied), Setting { message_ns: None, ..both });
     assert_eq!(both.of(named("sundial-fig7")), Setting { workers: None, ..both });

@@ -224,7 +224,7 @@ const QUEUES: &str = "with more clients than the workers can serve at a time, ea
      throughput is latency. The paper's own clients may have been the slower part";
 
 /// Why there is more to be had with more clients.
-const FEW: &str = "few clients do not keep all workers busy, as each has one message under way; and where accounts are few, many clients meet";
+const FEW: &str = "few clients do not keep all workers busy, as each has one message under way";
 
 const FIGURE_6: &[Claim] = &[
     Claim {

@@ -557,6 +557,18 @@ impl Workload {
         true
     }
 
+    /// Two-phase commit is as it is printed; whether there is any.
+    fn commit_as_printed(&mut self) -> bool {
+        match self {
+            Workload::Spanning(Spanning { asks_everybody, waits_until_told, .. })
+            | Workload::Warehouses(Warehouses { asks_everybody, waits_until_told, .. }) => {
+                (*asks_everybody, *waits_until_told) = (true, true);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Each server has so many rows; whether that is for the setting to say.
     fn take_rows(&mut self, rows: u32) -> bool {
         match self {
@@ -943,6 +955,8 @@ pub struct Setting {
     pub message_ns: Option<u32>,
     /// So many rows of YCSB a server.
     pub rows: Option<u32>,
+    /// Two-phase commit is as it is printed: every server is asked to prepare, and a commit ends when all have been told.
+    pub commits_as_printed: bool,
 }
 
 impl Setting {
@@ -953,12 +967,14 @@ impl Setting {
         let varies_them = matches!(experiment.axis, Axis::Messages { .. });
         let message_ns = self.message_ns.filter(|&ns| !varies_them && has_messages(ns));
         let rows = self.rows.filter(|&rows| experiment.variant.workload.clone().take_rows(rows));
-        Setting { workers, message_ns, rows }
+        let commits_as_printed =
+            self.commits_as_printed && experiment.variant.workload.clone().commit_as_printed();
+        Setting { workers, message_ns, rows, commits_as_printed }
     }
 
     /// The experiment with it.
     fn applied_to(self, experiment: &Experiment) -> Experiment {
-        let Setting { workers, message_ns, rows } = self.of(experiment);
+        let Setting { workers, message_ns, rows, commits_as_printed } = self.of(experiment);
         let mut experiment = experiment.clone();
         if let Some(axis) = workers.and_then(|count| experiment.axis.with_workers(count)) {
             experiment.axis = axis;
@@ -968,6 +984,9 @@ impl Setting {
         }
         if let Some(rows) = rows {
             experiment.variant.workload.take_rows(rows);
+        }
+        if commits_as_printed {
+            experiment.variant.workload.commit_as_printed();
         }
         experiment
     }
@@ -980,7 +999,8 @@ impl Setting {
         let message =
             self.message_ns.map_or_else(String::new, |ns| format!("; with messages that take {} µs", us(ns)));
         let rows = self.rows.map_or_else(String::new, |count| format!("; with {count} rows a server"));
-        workers + &message + &rows
+        let commit = if self.commits_as_printed { "; with two-phase commit as it is printed" } else { "" };
+        workers + &message + &rows + commit
     }
 }
 
