@@ -341,7 +341,7 @@ pub struct Repro {
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
     pub rows: Vec<u32>,
 
-    /// Two-phase commit across servers as it is printed: every server that was accessed is asked to prepare, and a commit ends when all have been
+    /// Two-phase commit across servers as it is printed: every server where something is locked is asked to prepare, and a commit ends when all have been
     /// told [default: those are asked that could object, and nobody waits once it is decided]
     #[arg(long)]
     pub commit_as_printed: bool,

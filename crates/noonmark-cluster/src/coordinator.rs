@@ -283,8 +283,10 @@ impl Coordinator {
         Coordinator { resend_after_ns, ..self }
     }
 
-    /// The same; whether every participant is asked to prepare, though it could have no objection, as two-phase commit has it in print. It costs a
-    /// round trip, and nothing is gained by it but that locks for reading are let go of with the vote.
+    /// The same; whether every participant that keeps others out is asked to prepare, though it could have no objection, as two-phase commit has it in print
+    /// [Sundial §3.3]. It costs a round trip, and nothing is gained by it but that locks for reading are let go of with the vote. (One that keeps
+    /// nobody out is asked in print, too, only if what was read there may not hold: under `sundial`, if a lease ends before the commit time
+    /// [Sundial §3.3.2].)
     pub fn with_everybody_asked(self, asks_everybody: bool) -> Self {
         Coordinator { asks_everybody, ..self }
     }
@@ -741,10 +743,10 @@ impl Coordinator {
 }
 
 impl Part {
-    /// Whether it is asked to prepare at this time: if it must be, or if everybody is who has not agreed.
+    /// Whether it is asked to prepare at this time: if it must be, or if everybody is who keeps others out, and has not agreed.
     fn is_asked(&self, at: Timestamp, asks_everybody: bool, planted: Planted) -> bool {
-        let has_more_to_say = !self.is_over && !self.has_frozen && self.standing.is_some();
-        self.must_be_asked(at, planted) || asks_everybody && has_more_to_say
+        let keeps_out = !self.is_over && !self.has_frozen && self.standing.is_some_and(|s| s.holds_locks);
+        self.must_be_asked(at, planted) || asks_everybody && keeps_out
     }
 
     /// Whether the transaction can commit at this time only if this one says so.

@@ -257,7 +257,7 @@ fn orders(protocols: [Protocol; 2]) -> impl Iterator<Item = Order> {
     })
 }
 
-/// Whether everybody is asked to prepare: either way, where it changes what becomes of locks for reading.
+/// Whether everybody who keeps others out is asked to prepare: either way, where it changes what becomes of locks for reading.
 fn asking(protocols: [Protocol; 2]) -> &'static [bool] {
     let locks_reads = protocols.iter().any(|protocol| protocol.name().starts_with("two-phase"));
     if locks_reads { &[false, true] } else { &[false] }

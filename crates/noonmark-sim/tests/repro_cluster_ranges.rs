@@ -28,13 +28,12 @@ fn sundial_table_2() {
             ("dynamic", 4, 1125, 519),
         ]
     );
-    let [lead, printed, fewer, evenly, few, work, messages, hot, as_hot, hotter, late, clocks, near] =
-        verdicts[..]
+    let [lead, printed, fewer, evenly, few, work, hot, as_hot, hotter, late, clocks, near] = verdicts[..]
     else {
         panic!("{verdicts:?}")
     };
-    assert_eq!([fewer, work, messages, late, near, clocks], [Agrees; 6]);
-    assert_eq!([lead, printed, evenly, few, hot, as_hot, hotter], [Differs; 7]);
+    assert_eq!([fewer, late, near, clocks], [Agrees; 4]);
+    assert_eq!([lead, printed, evenly, few, work, hot, as_hot, hotter], [Differs; 8]);
 }
 
 /// In the table's own setting, as `noonmark repro sundial-table2` has it: that the two are apart evenly, where nothing tells them apart on this network; what
@@ -48,6 +47,7 @@ fn sundial_table_2_as_it_is() {
     let expected = [
         "or does",
         "evenly 1.175 times (130.3 for 110.9)",
+        "so that it is the work that tells them apart: a commit of ranges takes 1.175 times as long",
         "or does",
         "what decides late is the better for it: ranges that are shrunk at the commit fail less than at the conflict",
     ];

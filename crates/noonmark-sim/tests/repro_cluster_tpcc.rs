@@ -197,7 +197,10 @@ fn sundial_figure_9() {
             ("sundial, items cached, table leases", 4, 4102, 62),
         ]
     );
-    assert_eq!(verdicts, [Verdict::Agrees; 4]);
+    // (With one warehouse at a server they are not.)
+    let [asked_for, as_good, with_any, leases, bytes] = verdicts[..] else { panic!("{verdicts:?}") };
+    assert_eq!([asked_for, as_good, leases, bytes], [Verdict::Agrees; 4]);
+    assert_eq!(with_any, Verdict::Differs);
 }
 
 /// Totals that are added to at commit, in Figure 8's setting at 16 workers: commits and attempts that failed, of a row each, of a group each, and

@@ -255,13 +255,13 @@ impl<L: Link> Client<L> {
         Client { new_ages, ..self }
     }
 
-    /// The same; whether every participant is [asked](Coordinator::with_everybody_asked) to prepare.
+    /// The same; whether every participant that keeps others out is [asked](Coordinator::with_everybody_asked) to prepare.
     pub fn with_everybody_asked(self, asks_everybody: bool) -> Self {
         Client { coordinator: self.coordinator.with_everybody_asked(asks_everybody), ..self }
     }
 
     /// The same; whether a transaction that has committed goes on to be under way until every server that is prepared has answered that it knows, as the
-    /// paper's does [Sundial §3.1, Figure 3]. It costs a round trip for all but those who write at one server only, and nothing is gained by it: what
+    /// paper's does [Sundial §3.3, Figure 3]. It costs a round trip for all but those who write at one server only, and nothing is gained by it: what
     /// is decided, and not installed yet, others wait for either way.
     pub fn with_told_commits(self, waits_until_told: bool) -> Self {
         Client { waits_until_told, ..self }

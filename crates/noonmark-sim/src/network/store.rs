@@ -84,7 +84,7 @@ pub struct ClusterSpec {
     pub policy: Policy,
     /// Whether each attempt has an age of its own.
     pub new_ages: bool,
-    /// Whether every participant is asked to prepare, though it could have no objection.
+    /// Whether every participant that keeps others out is asked to prepare, though it could have no objection.
     pub asks_everybody: bool,
     /// Whether a commit ends when every server that is prepared knows of it.
     pub waits_until_told: bool,

@@ -7,7 +7,7 @@
 //!
 //! What it does not do: a claim about runs that were not made is neither right nor wrong, and says so.
 
-use super::{Axis, Cost, Kind, Rules};
+use super::{Axis, Cost, Kind, Part, Rules};
 use noonmark_workloads::report::{Finding, RunReport, Verdict, rate};
 use noonmark_workloads::store::Granularity;
 
@@ -149,6 +149,13 @@ pub enum Test {
         cost: Cost,
         /// So many times.
         paper: f64,
+    },
+    /// So many times as much commits under one as under another as a commit takes less time, pauses included: within a twentieth.
+    ClosedLoop {
+        /// The one.
+        of: At,
+        /// The other.
+        to: At,
     },
     /// A commit of each of these takes more than one of each of those.
     CostsMore {
@@ -618,6 +625,12 @@ impl Test {
                 let words = format!("{ours:.2} times: {} and {}", show(of), show(to));
                 Some((words, about_ratio(ours, paper)))
             }
+            Test::ClosedLoop { of, to } => {
+                let (of, to, whole) = (results.at(of)?, results.at(to)?, Cost::Time(Part::All));
+                let (gain, spared) = (of.committed_per_s / to.committed_per_s, whole.of(to)? / whole.of(of)?);
+                let words = format!("{gain:.2} times as much, in {spared:.2} times less time");
+                Some((words, (gain / spared - 1.0).abs() <= 0.05))
+            }
             Test::CostsMore { these, than, cost, point } => {
                 let each = |protocol: &Rules| {
                     Some((cost.of(results.at(At(*protocol, Granularity::Coarse, point))?)?, *protocol))
@@ -978,6 +991,7 @@ impl Test {
             | Test::FewerBytes { of: At(.., one), than: At(.., other) }
             | Test::TimesAsLong { of: At(.., one), to: At(.., other), .. }
             | Test::TimesCost { of: At(.., one), to: At(.., other), .. }
+            | Test::ClosedLoop { of: At(.., one), to: At(.., other) }
             | Test::NoMore { of: At(.., one), to: At(.., other), .. }
             | Test::AtLeast { of: At(.., one), to: At(.., other), .. }
             | Test::ClocksAlike { of: At(.., one), to: At(.., other) }

@@ -226,6 +226,12 @@ const FIGURE_9: &[Claim] = &[
     },
     Claim {
         section: "§6.4.1",
+        words: "and so it is with any number of warehouses",
+        test: Test::AtMost { of: EVERYWHERE, to: TABLE_LEASES, granularity: Coarse, paper: 1.05 },
+        reason: "the fewer warehouses there are, the fewer transactions there are to fill the caches in the time of a run, which is short, and the more of them wait for whoever is asking for items",
+    },
+    Claim {
+        section: "§6.4.1",
         words: "without, it is slower, as leases must be extended",
         test: Test::Faster { of: TABLE_LEASES, than: &[CACHE], granularity: Coarse, points: &[1, 16] },
         reason: "with one warehouse a server, most of the time goes by in pauses, and leases make no difference that could be told from chance",

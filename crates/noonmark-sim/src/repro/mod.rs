@@ -356,7 +356,7 @@ pub struct Spanning {
     pub abort_buffer: u8,
     /// Whether each attempt has an age of its own.
     pub new_ages: bool,
-    /// Whether every server is asked to prepare, though it could have no objection.
+    /// Whether every server where something is locked is asked to prepare, though it could have no objection.
     pub asks_everybody: bool,
     /// Whether a commit ends when every server that is prepared knows of it.
     pub waits_until_told: bool,
@@ -509,7 +509,7 @@ pub struct Warehouses {
     pub backoff_round_trips: u8,
     /// Whether each attempt has an age of its own.
     pub new_ages: bool,
-    /// Whether every server is asked to prepare, though it could have no objection.
+    /// Whether every server where something is locked is asked to prepare, though it could have no objection.
     pub asks_everybody: bool,
     /// Whether a commit ends when every server that is prepared knows of it.
     pub waits_until_told: bool,
@@ -955,7 +955,7 @@ pub struct Setting {
     pub message_ns: Option<u32>,
     /// So many rows of YCSB a server.
     pub rows: Option<u32>,
-    /// Two-phase commit is as it is printed: every server is asked to prepare, and a commit ends when all have been told.
+    /// Two-phase commit is as it is printed: every server where something is locked is asked to prepare, and a commit ends when all have been told.
     pub commits_as_printed: bool,
 }
 

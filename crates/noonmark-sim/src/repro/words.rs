@@ -31,7 +31,7 @@ pub(super) fn ages(new_ages: bool) -> (&'static str, String) {
 pub(super) fn asked(asks_everybody: bool) -> (&'static str, String) {
     let words = either(
         asks_everybody,
-        "all servers that were accessed, as in the paper",
+        "all where something is locked, or could have an objection, as in the paper",
         "those that could have an objection",
     );
     ("who is asked to prepare", words)
