@@ -84,6 +84,16 @@ impl Workload {
     }
 }
 
+/// Who is asked to prepare, and when a commit ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TwoPhaseCommit {
+    /// Every server where something is locked is asked to prepare, and a commit ends when all have been told
+    AsPrinted,
+    /// Those are asked that could object, and nobody waits once it is decided
+    Ours,
+}
+
+/// What a timestamp covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Groups {
     /// One timestamp per row
@@ -341,10 +351,9 @@ pub struct Repro {
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
     pub rows: Vec<u32>,
 
-    /// Two-phase commit across servers as it is printed: every server where something is locked is asked to prepare, and a commit ends when all have been
-    /// told [default: those are asked that could object, and nobody waits once it is decided]
-    #[arg(long)]
-    pub commit_as_printed: bool,
+    /// Two-phase commit across servers in all of these experiments [default: the experiment's own: as printed, but where it goes past the papers]
+    #[arg(long, value_name = "WHICH")]
+    pub two_phase_commit: Option<TwoPhaseCommit>,
 
     /// Seed of all random choices: keys, schedules, ties
     #[arg(long, value_name = "K", default_value_t = 1)]

@@ -6,12 +6,13 @@
 //!
 //! What it does not do: measure. The time that it takes is nobody's figure.
 
-use crate::args::Repro;
+use crate::args::{self, Repro};
 use crate::error::Failure;
 use crate::{bench, machine, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use noonmark_sim::repro::{
-    self, Axis, Cell, Contended, Experiment, Plan, Setting, Sharing, Short, Size, Spanning, Workload,
+    self, Axis, Cell, Contended, Experiment, Plan, Servers, Setting, Sharing, Short, Size, Spanning,
+    TwoPhaseCommit, Workload,
 };
 use noonmark_workloads::driver::memory;
 use noonmark_workloads::report::{
@@ -137,7 +138,7 @@ fn planned(args: &Repro) -> Result<Vec<Plan>, Failure> {
                 workers,
                 message_ns,
                 rows,
-                commits_as_printed: args.commit_as_printed,
+                two_phase_commit: args.two_phase_commit.map(two_phase_commit),
             }));
         }
     }
@@ -152,8 +153,8 @@ fn planned(args: &Repro) -> Result<Vec<Plan>, Failure> {
         let is_of = |experiment: &Experiment| setting.of(experiment).rows == setting.rows;
         refuse_unless(&is_of, "--rows", "is not about YCSB on servers of a cluster")?;
         let is_of =
-            |experiment: &Experiment| setting.of(experiment).commits_as_printed == setting.commits_as_printed;
-        refuse_unless(&is_of, "--commit-as-printed", "is not about servers of a cluster")?;
+            |experiment: &Experiment| setting.of(experiment).two_phase_commit == setting.two_phase_commit;
+        refuse_unless(&is_of, "--two-phase-commit", "is not about servers of a cluster")?;
         // Once for each thing that is set: where the number of workers varies, all of them are in one plot.
         let is_new = |experiment: &&Experiment| {
             let has_it = |plan: &Plan| {
@@ -174,6 +175,14 @@ fn planned(args: &Repro) -> Result<Vec<Plan>, Failure> {
         });
     }
     Ok(plans)
+}
+
+/// As experiments call it.
+fn two_phase_commit(which: args::TwoPhaseCommit) -> TwoPhaseCommit {
+    match which {
+        args::TwoPhaseCommit::AsPrinted => TwoPhaseCommit::AsPrinted,
+        args::TwoPhaseCommit::Ours => TwoPhaseCommit::Ours,
+    }
 }
 
 /// Each of them; or once none, if there are none.
@@ -252,8 +261,8 @@ fn next(state: &Mutex<State>, runs: usize) -> Option<usize> {
 fn in_words(cell: &Cell) -> String {
     let workload = match cell.variant.workload {
         Workload::Ycsb { .. } | Workload::Leased(_) => "YCSB".into(),
-        Workload::Spanning(Spanning { servers: 1, .. }) => "YCSB on 1 server".into(),
-        Workload::Spanning(spanning) => format!("YCSB on {} servers", spanning.servers),
+        Workload::Spanning(Spanning { servers: Servers { count: 1, .. }, .. }) => "YCSB on 1 server".into(),
+        Workload::Spanning(spanning) => format!("YCSB on {} servers", spanning.servers.count),
         Workload::Sharing(Sharing { accounts: 0, workers, .. }) => format!("reads at {workers} workers"),
         Workload::Sharing(Sharing { workers, .. }) => format!("transfers at {workers} workers"),
         Workload::Contended(Contended { contention_percent: x, read_only_percent, .. }) => {
@@ -261,7 +270,7 @@ fn in_words(cell: &Cell) -> String {
         }
         Workload::Tpcc { .. } => String::from("TPC-C"),
         Workload::Warehouses(warehouses) => {
-            format!("TPC-C on {} servers of {} warehouses", warehouses.servers, warehouses.a_server)
+            format!("TPC-C on {} servers of {} warehouses", warehouses.servers.count, warehouses.a_server)
         }
         Workload::Memory(Short { structure, updates_percent, .. }) => {
             format!("{structure} {updates_percent} % updates")
@@ -390,10 +399,10 @@ mod tests {
                 (with_rows(1000), vec!["sundial-fig12-servers"])
             ]
         );
-        let as_printed = Setting { commits_as_printed: true, ..Setting::default() };
+        let with_ours = Setting { two_phase_commit: Some(TwoPhaseCommit::Ours), ..Setting::default() };
         assert_eq!(
-            of("noonmark repro sundial-fig8 sundial-fig15 --commit-as-printed"),
-            [(as_printed, vec!["sundial-fig8", "sundial-fig15"])]
+            of("noonmark repro sundial-fig8 sundial-fig15 --two-phase-commit ours"),
+            [(with_ours, vec!["sundial-fig8", "sundial-fig15"])]
         );
     }
 
@@ -421,7 +430,7 @@ mod tests {
             refused("noonmark repro sundial-fig8 --rows 1000").contains("sundial-fig8 is not about YCSB")
         );
         assert!(
-            refused("noonmark repro disttictoc-fig7 --commit-as-printed")
+            refused("noonmark repro disttictoc-fig7 --two-phase-commit as-printed")
                 .contains("disttictoc-fig7 is not about servers")
         );
     }

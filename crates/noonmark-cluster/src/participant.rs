@@ -157,6 +157,7 @@ pub struct Participant {
     refuses_younger: bool,
     lends: bool,
     frozen_ticks: u64,
+    meets_frozen_at_once: bool,
     /// At least so many: a transaction that writes what it has extended a lease on comes after that lease, and must find time for it wherever it has
     /// frozen some.
     frozen_ticks_min: u64,
@@ -192,6 +193,7 @@ impl Participant {
             refuses_younger: false,
             lends: true,
             frozen_ticks: FROZEN_TICKS,
+            meets_frozen_at_once: false,
             frozen_ticks_min: 0,
             late_ticks: LATE_TICKS,
             now_ns: 0,
@@ -237,6 +239,12 @@ impl Participant {
     /// tables are extended in any case.
     pub fn with_frozen_ticks(self, frozen_ticks: u64) -> Self {
         Participant { frozen_ticks, ..self }
+    }
+
+    /// Whether transactions abort as soon as they ask to write what somebody has read who has frozen all times without end, as the text has it of
+    /// MaaT [Sundial §6.5]. Unless told so, they find out when they are prepared themselves.
+    pub fn with_frozen_met_at_once(self, meets_frozen_at_once: bool) -> Self {
+        Participant { meets_frozen_at_once, ..self }
     }
 
     /// The same; where transactions take place when they begin, by how many ticks one may be [late](Branch::keep_for).
@@ -354,6 +362,7 @@ impl Participant {
                         branch.read_prepared(self.reads_prepared);
                         branch.lend(self.lends);
                         branch.freeze(self.frozen_ticks.max(self.frozen_ticks_min));
+                        branch.meet_frozen_at_once(self.meets_frozen_at_once);
                         branch.keep_for(self.late_ticks);
                         let Some(id) = branch.begin(age, floor) else {
                             self.free.push(branch);

@@ -5,11 +5,11 @@ mod helpers;
 
 use helpers::{LOOK, SMALL, concluded, named, reproduced};
 use noonmark::Protocol::{Sundial, TwoPhaseWaitDie};
-use noonmark_sim::repro::{self, Cell, Plan, Rules, Setting, Size};
+use noonmark_sim::repro::{self, Cell, Plan, Rules, Setting, Size, TwoPhaseCommit};
 use noonmark_workloads::report::{Reproduction, Verdict};
 use noonmark_workloads::store::Granularity::Coarse;
 
-/// Each choice made otherwise in Figure 12's setting: under `sundial` and under wait-die, commits and attempts that failed.
+/// Each choice made otherwise in Figure 12's setting: under `sundial`, under wait-die and under MaaT, commits and attempts that failed.
 #[test]
 fn each_option_of_figure_12_does_something() {
     let experiment = named("sundial-fig12-servers");
@@ -18,47 +18,62 @@ fn each_option_of_figure_12_does_something() {
         if let Some(change) = change {
             (change.change)(&mut variant);
         }
-        [Sundial, TwoPhaseWaitDie].map(|protocol| {
-            let (variant, protocol) = (variant.clone(), Rules::Engine(protocol));
-            let run =
-                repro::run(&Cell { variant, protocol, granularity: Coarse, cores: 16 }, &SMALL, 1).unwrap();
+        [Rules::Engine(Sundial), Rules::Engine(TwoPhaseWaitDie), Rules::Freezing].map(|protocol| {
+            let cell = Cell { variant: variant.clone(), protocol, granularity: Coarse, cores: 16 };
+            let run = repro::run(&cell, &SMALL, 1).unwrap();
             (run.committed, run.aborted())
         })
     };
     let as_it_is = figures(None);
     let all: Vec<_> =
         experiment.alternatives.iter().map(|change| (change.words, figures(Some(change)))).collect();
-    assert_eq!(as_it_is, [(241, 172), (141, 223)]);
-    let pinned = [
-        ("all rows of a transaction asked for together", [(286, 207), (257, 289)]),
-        ("messages that take 0.2 µs", [(269, 171), (177, 233)]),
-        ("messages that take 10 µs", [(90, 60), (76, 194)]),
-        ("messages on their way for 100 µs", [(136, 84), (72, 179)]),
-        ("messages on their way with a long tail", [(241, 150), (129, 228)]),
-        ("accesses that take 5 µs", [(195, 127), (142, 200)]),
-        ("run again at once after conflicts", [(281, 2584), (157, 13155)]),
-        ("an abort buffer of ten: workers run others while one pauses", [(313, 331), (269, 1109)]),
-        ("that, and all rows of a transaction asked for together", [(281, 415), (81, 693)]),
-        ("pauses of up to ten round trips", [(275, 230), (178, 347)]),
-        ("a new age for each attempt", [(259, 157), (186, 233)]),
-        ("nobody kept waiting for longer than 0.2 ms", [(255, 171), (161, 229)]),
-        ("two threads for messages either way", [(284, 173), (149, 251)]),
-        ("two-phase commit as it is printed, all asked and all told", [(245, 168), (154, 195)]),
-        ("replaced at the commit time itself counted as (a)", [(241, 172), (141, 223)]),
-        ("rows whose writer has prepared read in any case", [(243, 177), (141, 223)]),
-        ("the younger of two writers refused though the other has prepared", [(239, 175), (141, 223)]),
-        ("no lease renewed of a row that somebody is about to write", [(190, 194), (141, 223)]),
-        ("leases extended while executing", [(268, 178), (141, 223)]),
-        ("leases extended, and three write times", [(277, 165), (141, 223)]),
-    ];
-    assert_eq!(all, pinned);
+    assert_eq!(as_it_is, [(313, 334), (264, 1021), (336, 411)]);
+    assert_eq!(
+        all,
+        [
+            ("no abort buffer: a worker pauses with its transaction", [(245, 168), (154, 195), (207, 170)]),
+            ("all rows of a transaction asked for together", [(293, 405), (75, 828), (266, 379)]),
+            (
+                "no abort buffer, and all rows of a transaction asked for together",
+                [(303, 198), (188, 272), (232, 213)]
+            ),
+            ("messages that take 0.2 µs", [(437, 468), (289, 1242), (459, 581)]),
+            ("messages that take 10 µs", [(84, 63), (55, 346), (72, 55)]),
+            ("messages on their way for 100 µs", [(167, 114), (110, 564), (167, 142)]),
+            ("messages on their way with a long tail", [(305, 292), (197, 1109), (296, 365)]),
+            ("accesses that take 5 µs", [(224, 201), (178, 787), (209, 232)]),
+            ("run again at once after conflicts", [(283, 2506), (150, 16131), (234, 3541)]),
+            ("pauses of up to ten round trips", [(301, 340), (196, 1286), (315, 403)]),
+            ("a new age for each attempt", [(305, 326), (230, 1200), (336, 411)]),
+            ("two threads for messages either way", [(429, 455), (256, 1320), (399, 495)]),
+            (
+                "our two-phase commit: asked are those that could have an objection, nobody waits for others to be told",
+                [(313, 331), (269, 1109), (319, 443)]
+            ),
+            ("replaced at the commit time itself counted as (a)", [(313, 334), (264, 1021), (336, 411)]),
+            ("rows whose writer has prepared read in any case", [(324, 339), (264, 1021), (336, 411)]),
+            (
+                "the younger of two writers refused though the other has prepared",
+                [(322, 351), (264, 1021), (287, 481)]
+            ),
+            (
+                "no lease renewed of a row that somebody is about to write",
+                [(244, 555), (264, 1021), (336, 411)]
+            ),
+            (
+                "who would write what is read by one who has frozen all times aborted only when it prepares itself",
+                [(313, 334), (264, 1021), (271, 234)]
+            ),
+            ("leases extended while executing", [(341, 360), (264, 1021), (336, 411)])
+        ]
+    );
 }
 
 /// With an abort buffer as many are at work as there are workers, whatever fails; and what counts as (a) is a matter of counting only.
 #[test]
 fn an_abort_buffer_keeps_workers_at_work() {
     let variant = |words: Option<&str>| {
-        let experiment = named("sundial-fig12-servers");
+        let experiment = named("sundial-fig7");
         let mut variant = experiment.variant.clone();
         let change =
             experiment.alternatives.iter().find(|change| words.is_some_and(|w| change.words.contains(w)));
@@ -95,13 +110,13 @@ fn ours_is_better_than_what_is_printed_where_rows_are_few() {
     assert_eq!(
         words,
         [
-            (Agrees, "0.710 times: 34.64 % and 48.76 % fail, fewer 5 of 5 times; 14124 and 10045 commits"),
-            (Agrees, "0.648 times: 31.60 % and 48.76 % fail, fewer 5 of 5 times; 14053 and 10045 commits"),
-            (Agrees, "0.817 times: 9.97 messages and 12.20 messages"),
-            (Agrees, "0.999 times: 2005 bytes and 2007 bytes"),
-            (Agrees, "1.041 times: 154 µs and 148 µs"),
-            (Agrees, "0.833 times: 5.06 ms and 6.07 ms"),
-            (Agrees, "0.895 times: 10.93 messages and 12.20 messages"),
+            (Agrees, "0.710 times: 54.47 % and 76.77 % fail, fewer 5 of 5 times; 15572 and 8983 commits"),
+            (Agrees, "0.608 times: 46.64 % and 76.77 % fail, fewer 5 of 5 times; 13883 and 8983 commits"),
+            (Agrees, "0.549 times: 12.58 messages and 22.91 messages"),
+            (Agrees, "1.002 times: 2004 bytes and 2000 bytes"),
+            (Agrees, "0.895 times: 187 µs and 209 µs"),
+            (Agrees, "0.660 times: 12.2 ms and 18.5 ms"),
+            (Agrees, "0.646 times: 14.80 messages and 22.91 messages")
         ]
     );
 }
@@ -164,11 +179,11 @@ fn what_is_set_is_run_and_said() {
         set.runs
     );
     assert!(set.runs[0].committed_per_s < as_it_is.runs[0].committed_per_s / 2.0);
-    let printed = of(Setting { commits_as_printed: true, ..Setting::default() });
-    assert!(words(&as_it_is, "who is asked to prepare").starts_with("those that could"));
-    assert!(words(&printed, "who is asked to prepare").starts_with("all where something is locked"));
-    assert!(printed.title.ends_with("; with two-phase commit as it is printed"), "{}", printed.title);
-    assert!(printed.runs[0].committed != as_it_is.runs[0].committed);
+    let ours = of(Setting { two_phase_commit: Some(TwoPhaseCommit::Ours), ..Setting::default() });
+    assert!(words(&as_it_is, "who is asked to prepare").starts_with("all where something is locked"));
+    assert!(words(&ours, "who is asked to prepare").starts_with("those that could"));
+    assert!(ours.title.ends_with("; with our two-phase commit"), "{}", ours.title);
+    assert!(ours.runs[0].committed != as_it_is.runs[0].committed);
     // Of what an experiment varies nothing is set, nor of one that has none.
     let both = Setting { workers: Some(4), message_ns: Some(200), ..Setting::default() };
     let varied = named("sundial-fig7-messages");

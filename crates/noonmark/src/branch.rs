@@ -362,6 +362,8 @@ pub struct Branch<H: Host> {
     lends: bool,
     /// Of a transaction that has a range of commit times: how much of it is frozen when it is prepared.
     frozen_ticks: u64,
+    /// Whether whoever has frozen all times is met by who asks to write, not by who prepares.
+    meets_frozen_at_once: bool,
     /// What has been frozen, from the first to the last.
     frozen: Option<(Timestamp, Timestamp)>,
     /// Of a transaction that takes place when it begins: by how many ticks that may be earlier than others.
@@ -382,6 +384,7 @@ impl<H: Host> Branch<H> {
             has_agreed: false,
             lends: true,
             frozen_ticks: FROZEN_TICKS,
+            meets_frozen_at_once: false,
             frozen: None,
             late_ticks: LATE_TICKS,
         })
@@ -404,6 +407,12 @@ impl<H: Host> Branch<H> {
     /// told otherwise. `u64::MAX`: all times from the first on [Sundial §5.2].
     pub fn freeze(&mut self, ticks: u64) {
         self.frozen_ticks = ticks;
+    }
+
+    /// Whether its transactions abort as soon as they ask to write what somebody has read who has [frozen](Branch::freeze) all times without end, as the
+    /// text has it of MaaT [Sundial §6.5]. Unless told so, they find out when they are prepared, by when most of those have ended.
+    pub fn meet_frozen_at_once(&mut self, at_once: bool) {
+        self.meets_frozen_at_once = at_once;
     }
 
     /// Whether its transaction has a range of commit times, not one: it never votes for [a later one](Vote::Later).
@@ -554,7 +563,7 @@ impl<H: Host> Branch<H> {
                 Ok(present.then(|| take_values(context, row, sizes)))
             })
         })?;
-        self.end_leases();
+        self.announce()?;
         Ok(read)
     }
 
@@ -572,7 +581,7 @@ impl<H: Host> Branch<H> {
         let (table, sizes) = self.use_groups(table, key, &groups)?;
         let Some(values) = values.split(sizes) else { return Err(self.context.too_long(table, key)) };
         let done = self.context.write_groups(table, key, groups, |writer| put(writer, sizes, &values))?;
-        self.end_leases();
+        self.announce()?;
         Ok(done)
     }
 
@@ -592,7 +601,7 @@ impl<H: Host> Branch<H> {
         let Some(values) = values.split(sizes) else { return Err(self.context.too_long(table, key)) };
         let done =
             self.context.insert_encoded(table, key, sizes, replace, |writer| put(writer, sizes, &values))?;
-        self.end_leases();
+        self.announce()?;
         Ok(done)
     }
 
@@ -622,7 +631,7 @@ impl<H: Host> Branch<H> {
         if context.shared.planted.is(Bug::UpdateBeforeLock) {
             context.apply_updates()?;
         }
-        self.end_leases();
+        self.announce()?;
         Ok(done)
     }
 
@@ -633,16 +642,19 @@ impl<H: Host> Branch<H> {
     pub fn delete(&mut self, table: &UntypedTable, key: &[u8]) -> Result<bool, Abort> {
         let (table, _) = self.use_groups(table, key, &(0..table.groups()))?;
         let done = self.context.delete_row(table, key)?;
-        self.end_leases();
+        self.announce()?;
         Ok(done)
     }
 
-    /// Unless it [lends](Branch::lend): from here on nobody extends the leases of what it has asked to write.
-    fn end_leases(&mut self) {
-        if self.lends || self.context.order != Some(Order::Logical) {
-            return;
+    /// It has asked to write something. Unless it [lends](Branch::lend), nobody extends the leases of that from here on.
+    fn announce(&mut self) -> Result<(), Abort> {
+        if self.meets_frozen_at_once {
+            self.context.meet_frozen()?;
         }
-        self.context.seal_intents();
+        if !self.lends && self.context.order == Some(Order::Logical) {
+            self.context.seal_intents();
+        }
+        Ok(())
     }
 
     /// Reads groups of the rows within the bounds, at most `limit` of them, in the order of the keys or in reverse. No groups, if it is the

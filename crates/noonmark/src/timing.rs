@@ -28,7 +28,7 @@ use crate::context::{Context, ReadEntry};
 use crate::lines;
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Order, Rules, What, with_protocol};
-use crate::write_set::Effect;
+use crate::write_set::{Effect, WriteEntry};
 use noonmark_core::sync::Ordering;
 use noonmark_core::{Access, Host, Timestamp};
 
@@ -171,12 +171,16 @@ impl<H: Host> Context<H> {
         latest
     }
 
-    fn ask_writes(&self, ask: Ask, mut time: Timestamp) -> Timestamp {
-        for index in 0..self.writes.len() {
-            let entry = self.writes.entry(index);
+    fn ask_writes(&self, ask: Ask, time: Timestamp) -> Timestamp {
+        self.ask_cells(ask, time, |entry| entry.effect != Effect::Keep)
+    }
+
+    /// Of these of the cells that have been asked for to be written.
+    fn ask_cells(&self, ask: Ask, mut time: Timestamp, are: impl Fn(&WriteEntry) -> bool) -> Timestamp {
+        for entry in self.writes.entries() {
             // Nothing is replaced; or nothing will be. (Whoever is pushed to just before the end of time would freeze all until then, and
             // take it from everybody else.)
-            if entry.effect == Effect::Keep || time == Timestamp::MAX {
+            if !are(entry) || time == Timestamp::MAX {
                 continue;
             }
             let t = entry.table.get();
@@ -190,6 +194,13 @@ impl<H: Host> Context<H> {
             });
         }
         time
+    }
+
+    /// Refuses it if somebody who has read what it has asked to write has frozen all times that there are.
+    pub(crate) fn meet_frozen(&mut self) -> Result<(), Abort> {
+        let met = self.order == Some(Order::Logical)
+            && self.ask_cells(Ask::LeaveRoom, Timestamp::ZERO, |_| true) == Timestamp::MAX;
+        if met { Err(self.no_time(FROZEN, Timestamp::MAX, self.latest_time())) } else { Ok(()) }
     }
 
     fn touch_range(&self, access: Access) {

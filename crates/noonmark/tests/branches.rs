@@ -289,3 +289,51 @@ fn leases_of_what_will_be_written_are_lent() {
         assert_eq!(reads_beside_a_writer(false, has_voted), Err("sundial: renew, locked"));
     }
 }
+
+/// How a writer fares whose row somebody has read who has frozen all times, and ends before the writer is prepared, or does not: where it aborts, and
+/// by which rule.
+fn writes_beside_the_frozen(at_once: bool, ticks: u64, ends_before: bool) -> Result<Vote, [&'static str; 2]> {
+    let db = Database::builder().host(BranchHost::new(1)).build().unwrap();
+    let table =
+        db.create_table::<u64, i64>("table", TableOptions::new().protocol(Protocol::Dynamic)).unwrap();
+    let rows = UntypedTable::of(&table);
+    let key = KeyBytes::of(&ROW);
+    let [mut writer, mut reader] = [(); 2].map(|()| Branch::new(&db).unwrap());
+    begin(&mut writer, 1);
+    assert!(writer.insert(&rows, key.as_slice(), &Values::of(&1_i64), false).unwrap());
+    let earliest = writer.seal().unwrap();
+    let Vote::Range(from, _) = writer.prepare(earliest).unwrap() else { panic!("it has a range") };
+    writer.install(from).unwrap();
+
+    writer.meet_frozen_at_once(at_once);
+    reader.freeze(ticks);
+    begin(&mut reader, 2);
+    assert_eq!(reader.read(&rows, key.as_slice(), 0..1).unwrap(), Some(Values::of(&1_i64)));
+    let Vote::Range(from, _) = reader.prepare(Timestamp::ZERO).unwrap() else { panic!("it has a range") };
+    begin(&mut writer, 3);
+    let written = writer.read_to_write(&rows, key.as_slice(), 0..1);
+    if ends_before {
+        reader.install(from).unwrap();
+    }
+    written.map_err(|abort| ["asked to write", abort.rule()])?;
+    assert!(writer.write(&rows, key.as_slice(), 0..1, &Values::of(&2_i64)).unwrap());
+    let sealed = writer.seal().and_then(|earliest| writer.prepare(earliest));
+    if !ends_before {
+        reader.install(from).unwrap();
+    }
+    sealed.map_err(|abort| ["prepared", abort.rule()])
+}
+
+/// In the text whoever would write aborts at once; here it does if the other has not ended by the time at which it is prepared. Whoever has
+/// frozen some times only leaves later ones.
+#[test]
+fn whoever_has_frozen_all_times_is_met_when_it_matters() {
+    let all = u64::MAX;
+    assert_eq!(writes_beside_the_frozen(true, all, true), Err(["asked to write", "range: frozen"]));
+    assert_eq!(writes_beside_the_frozen(true, all, false), Err(["asked to write", "range: frozen"]));
+    assert!(writes_beside_the_frozen(false, all, true).is_ok());
+    assert_eq!(writes_beside_the_frozen(false, all, false), Err(["prepared", "range: frozen"]));
+    for (at_once, ends_before) in [(true, true), (true, false), (false, true), (false, false)] {
+        assert!(writes_beside_the_frozen(at_once, 256, ends_before).is_ok());
+    }
+}

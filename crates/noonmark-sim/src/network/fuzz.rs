@@ -141,6 +141,7 @@ impl ClusterCase {
             refuses_younger: false,
             lends: true,
             frozen_ticks: FROZEN_TICKS,
+            meets_frozen_at_once: false,
             range_room: RANGE_ROOM_DEFAULT,
             begins_by_clock: false,
             clock_skew_ns: 0,
@@ -266,6 +267,7 @@ impl ClusterCase {
         let mut random = Random::new(seed, 15);
         case.cluster.waits_until_told = random.below(8) == 0;
         case.cluster.asks_everybody = random.below(8) == 0;
+        case.cluster.meets_frozen_at_once = Random::new(seed, 17).below(4) == 0;
         // Rows of several tables that are hot together are mostly at one server, where all tables are spread alike.
         let mut random = Random::new(seed, 16);
         let mut pick = |below: u64| random.below(below);

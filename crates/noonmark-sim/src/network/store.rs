@@ -63,6 +63,8 @@ pub struct ClusterSpec {
     pub lends: bool,
     /// Where transactions have ranges of commit times, how many ticks of them are frozen when they are prepared.
     pub frozen_ticks: u64,
+    /// Whether who asks to write what somebody has read who has frozen all times without end aborts at once.
+    pub meets_frozen_at_once: bool,
     /// There, how many ticks of room are left to one that must come before another.
     pub range_room: u64,
     /// Whether transactions begin at the time of their server's clock, and no earlier, where they need not.
@@ -113,6 +115,7 @@ impl ClusterSpec {
             refuses_younger: false,
             lends: true,
             frozen_ticks: FROZEN_TICKS,
+            meets_frozen_at_once: false,
             range_room: RANGE_ROOM_DEFAULT,
             begins_by_clock: false,
             clock_skew_ns: 0,
@@ -213,7 +216,10 @@ impl ClusterStore {
             let participant = participant.with_table_leases(spec.table_leases);
             let participant = participant.with_late_ticks(spec.clock(number).distance(spec.late_max_ns));
             let participant = participant.with_prepared_read(spec.reads_prepared).with_lending(spec.lends);
-            Ok(participant.with_younger_refused(spec.refuses_younger).with_frozen_ticks(spec.frozen_ticks))
+            let participant = participant.with_younger_refused(spec.refuses_younger);
+            Ok(participant
+                .with_frozen_ticks(spec.frozen_ticks)
+                .with_frozen_met_at_once(spec.meets_frozen_at_once))
         });
         let servers = servers.collect::<Result<Vec<_>, StoreError>>()?;
         let network = Network::new(cores.clone(), servers, spec.conditions.clone(), seed);

@@ -1,6 +1,6 @@
 //! What varies along a plot.
 
-use super::{Spanning, Variant, Warehouses, Workload};
+use super::{Variant, Workload};
 use noonmark_workloads::report::Reproduction;
 
 /// What an experiment varies from one point of its plot to the next.
@@ -137,9 +137,10 @@ impl Axis {
                 contended.read_only_percent = percent;
                 cores
             }
-            (Axis::Servers { workers }, Workload::Spanning(Spanning { servers, .. }))
-            | (Axis::Servers { workers }, Workload::Warehouses(Warehouses { servers, .. })) => {
-                *servers = u16::try_from(point).unwrap_or(u16::MAX);
+            (Axis::Servers { workers }, workload) => {
+                if let Some(servers) = workload.servers_mut() {
+                    servers.count = u16::try_from(point).unwrap_or(u16::MAX);
+                }
                 workers
             }
             (Axis::Skew { workers }, Workload::Spanning(spanning)) => {
@@ -163,8 +164,10 @@ impl Axis {
                 spanning.cache_permille = u16::try_from(point).unwrap_or(u16::MAX);
                 workers
             }
-            (Axis::Clocks { workers }, Workload::Spanning(spanning)) => {
-                spanning.clocks_apart_us = u32::try_from(point).unwrap_or(u32::MAX);
+            (Axis::Clocks { workers }, workload) => {
+                if let Some(servers) = workload.servers_mut() {
+                    servers.clocks_apart_us = u32::try_from(point).unwrap_or(u32::MAX);
+                }
                 workers
             }
             (Axis::Messages { workers }, workload) => {
@@ -187,12 +190,10 @@ impl Axis {
                 cores
             }
             (
-                Axis::Servers { workers }
-                | Axis::Skew { workers }
+                Axis::Skew { workers }
                 | Axis::Contended { workers }
                 | Axis::Writes { workers }
                 | Axis::Cache { workers }
-                | Axis::Clocks { workers }
                 | Axis::Warehouses { workers }
                 | Axis::Seeds { workers },
                 _,

@@ -1,24 +1,15 @@
 //! One run: a workload with all its choices, one protocol, one granularity, so many cores.
 
 use super::{
-    Reuse, Rules, Sharing, Short, Site, Spanning, Variant, WarehouseTotal, Warehouses, Workload, warehouses,
+    Rules, Sharing, Short, Spanning, Variant, WarehouseTotal, Workload, sharing, spanning, warehouses,
 };
 use crate::cores::Limit;
 use crate::experiment::{self, ExperimentError, Measured};
-use crate::network::disttictoc::{DistTicTocSpec, WorkingSet};
-use crate::network::store::ClusterSpec;
-use crate::network::ycsb::{ClusterMeasured, YcsbSpec};
-use crate::network::{self, Conditions};
+use crate::network::ycsb::ClusterMeasured;
 use crate::{Picoseconds, VirtualCores, memory};
 use noonmark::{Database, Policy, Protocol};
-use noonmark_cluster::cache::{CacheCounts, CacheOptions, ReusePolicy};
-use noonmark_cluster::client::Policy as ClusterPolicy;
-use noonmark_cluster::coordinator::RESEND_AFTER_DEFAULT_NS;
-use noonmark_cluster::table_lease::TableLeases;
 use noonmark_workloads::engine::EngineStore;
-use noonmark_workloads::report::{
-    ByPhase, GIVEN_UP, Latency, Lines, Phases, Reproduction, RunReport, Traffic,
-};
+use noonmark_workloads::report::{ByPhase, GIVEN_UP, Latency, Lines, Phases, RunReport};
 use noonmark_workloads::stm::Contender;
 use noonmark_workloads::store::{Granularity, IndexKind, StoreError};
 use noonmark_workloads::tpcc::population::Scale;
@@ -34,8 +25,6 @@ use std::time::Duration;
 
 /// [Granularity §4.3].
 const WAREHOUSES: u16 = 8;
-/// About what a copy of a row of a cluster's YCSB takes.
-const ROW_BYTES: u64 = 1_150;
 /// What is given up as getting nowhere: some hundred times what a run takes.
 const STEPS_MAX: u64 = 20_000_000_000;
 
@@ -50,6 +39,13 @@ pub struct Cell {
     pub granularity: Granularity,
     /// Workers, each on a core of its own.
     pub cores: usize,
+}
+
+impl Cell {
+    /// With what its rules change of the workload: what its report tells of.
+    pub(super) fn with(&self, workload: Workload) -> Cell {
+        Cell { variant: Variant { workload, ..self.variant.clone() }, ..self.clone() }
+    }
 }
 
 /// How large runs are.
@@ -100,10 +96,8 @@ impl Size {
         let data = match workload {
             Workload::Ycsb { .. } | Workload::Leased(_) => format!("{} rows", self.rows),
             Workload::Spanning(spanning) => {
-                let (measured, before) = (
-                    ms(self.measured_ps * spanning.site.slower()),
-                    ms(self.warm_up_ps * spanning.site.slower()),
-                );
+                let slower = spanning.servers.site.slower();
+                let [measured, before] = [self.measured_ps, self.warm_up_ps].map(|ps| ms(ps * slower));
                 let rows = self.spanning_rows(spanning);
                 return format!(
                     "{rows} rows a server; {measured} ms of virtual time, after {before} ms of warming up"
@@ -111,8 +105,8 @@ impl Size {
             }
             Workload::Warehouses(warehouses) => {
                 let Scale { customers, items, .. } = warehouses.scale(self);
-                let times = [self.measured_ps, self.warm_up_ps].map(|ps| ms(ps * Warehouses::slower()));
-                let [measured, before] = times;
+                let slower = warehouses.servers.site.slower();
+                let [measured, before] = [self.measured_ps, self.warm_up_ps].map(|ps| ms(ps * slower));
                 return format!(
                     "{customers} customers a district and {items} items; {measured} ms of virtual time, after {before} ms of warming up"
                 );
@@ -140,7 +134,7 @@ impl Size {
         match workload {
             Workload::Ycsb { .. } | Workload::Leased(_) => self.rows.saturating_mul(180),
             Workload::Spanning(spanning) => {
-                self.spanning_rows(spanning).saturating_mul(u64::from(spanning.servers) * 1_200)
+                self.spanning_rows(spanning).saturating_mul(u64::from(spanning.servers.count) * 1_200)
             }
             // (Some experiments have more warehouses than their variant says, and fewer rows for it.)
             Workload::Warehouses(warehouses) => {
@@ -155,13 +149,13 @@ impl Size {
     }
 
     /// Rows of one kilobyte, of each server.
-    fn spanning_rows(&self, spanning: &Spanning) -> u64 {
+    pub(super) fn spanning_rows(&self, spanning: &Spanning) -> u64 {
         let as_many_as_fit = (self.rows / 20 / u64::from(spanning.fewer_rows.max(1))).max(100);
         spanning.rows.map_or(as_many_as_fit, u64::from)
     }
 
     /// Of all workers together.
-    fn sharing_rows(&self, sharing: &Sharing) -> u64 {
+    pub(super) fn sharing_rows(&self, sharing: &Sharing) -> u64 {
         (self.rows / 10 / u64::from(sharing.fewer_rows.max(1))).max(100)
     }
 
@@ -176,62 +170,12 @@ impl Size {
 /// [`ExperimentError`]; above all if there is not the memory, or if there are more workers than the machine has cores.
 pub fn run(cell: &Cell, size: &Size, seed: u64) -> Result<RunReport, ExperimentError> {
     match (cell.protocol, &cell.variant.workload) {
-        (Rules::Engine(protocol), Workload::Spanning(spanning)) => {
-            on_servers(cell, spanning, ClusterSpec::new(spanning.servers, protocol), None, size, seed)
-        }
-        (Rules::Copying(reuse), Workload::Spanning(spanning)) => {
-            let cluster = ClusterSpec::new(spanning.servers, Protocol::Sundial);
-            on_servers(cell, spanning, cluster, Some(reuse), size, seed)
-        }
-        (Rules::Freezing, Workload::Spanning(spanning)) => {
-            let freezing = Spanning { frozen_ticks: u64::MAX, ..*spanning };
-            let cluster = ClusterSpec::new(spanning.servers, Protocol::Dynamic);
-            let variant = Variant { workload: Workload::Spanning(freezing), ..cell.variant.clone() };
-            let cell = Cell { variant, ..cell.clone() };
-            on_servers(&cell, &freezing, cluster, None, size, seed)
-        }
-        (Rules::Clocked, Workload::Spanning(spanning)) => {
-            let clocked = Spanning { begins_by_clock: true, ..*spanning };
-            let cluster = ClusterSpec::new(spanning.servers, Protocol::Ranges);
-            let variant = Variant { workload: Workload::Spanning(clocked), ..cell.variant.clone() };
-            let cell = Cell { variant, ..cell.clone() };
-            on_servers(&cell, &clocked, cluster, None, size, seed)
-        }
-        (Rules::Printed, Workload::Warehouses(warehouses)) => {
-            let mut printed = *warehouses;
-            printed.be_as_printed();
-            let variant = Variant { workload: Workload::Warehouses(printed), ..cell.variant.clone() };
-            warehouses::run(&Cell { variant, ..cell.clone() }, &printed, size, seed)
-        }
+        (_, Workload::Spanning(spanning)) => spanning::run(cell, spanning, size, seed),
         (_, Workload::Warehouses(warehouses)) => warehouses::run(cell, warehouses, size, seed),
-        (Rules::Printed, Workload::Spanning(spanning)) => {
-            let mut printed = *spanning;
-            printed.be_as_printed();
-            let cluster = ClusterSpec::new(spanning.servers, Protocol::Sundial);
-            // (So that its report says what was run.)
-            let variant = Variant { workload: Workload::Spanning(printed), ..cell.variant.clone() };
-            let cell = Cell { variant, ..cell.clone() };
-            on_servers(&cell, &printed, cluster, None, size, seed)
-        }
-        (Rules::Sets(set, workers), Workload::Sharing(sharing)) => {
-            let sharing = Sharing { workers: workers.count(sharing.workers), ..*sharing };
-            at_workers(cell, &sharing, Protocol::TicToc, set, size, seed)
-        }
-        (Rules::Engine(protocol), Workload::Sharing(sharing)) => {
-            at_workers(cell, sharing, protocol, WorkingSet::Combined, size, seed)
-        }
+        (_, Workload::Sharing(sharing)) => sharing::run(cell, sharing, size, seed),
         (Rules::Engine(protocol), _) => in_engine(cell, protocol, size, seed),
         (Rules::Memory(contender), Workload::Memory(short)) => in_memory(cell, short, contender, size, seed),
-        (
-            Rules::Memory(_)
-            | Rules::Copying(_)
-            | Rules::Freezing
-            | Rules::Clocked
-            | Rules::Printed
-            | Rules::Sets(..)
-            | Rules::Items(_),
-            _,
-        ) => Err(unfit(cell)),
+        _ => Err(unfit(cell)),
     }
 }
 
@@ -267,189 +211,6 @@ fn in_memory(
     let measured = memory::run(&cores, contender, &bench, &plan_of(cell, size, seed, 1 << 14))?;
     let parameters = BTreeMap::from([("keys".to_owned(), bench.keys.to_string())]);
     Ok(report(cell, "stm", seed, parameters, measured))
-}
-
-/// On servers of a cluster: so many workers on each as the cell has cores.
-fn on_servers(
-    cell: &Cell,
-    spanning: &Spanning,
-    cluster: ClusterSpec,
-    reuse: Option<Reuse>,
-    size: &Size,
-    seed: u64,
-) -> Result<RunReport, ExperimentError> {
-    let rows = size.spanning_rows(spanning);
-    let cache = |reuse| CacheOptions {
-        bytes_max: (rows * ROW_BYTES * u64::from(spanning.cache_permille) / 1_000) as usize,
-        reuse: match reuse {
-            Reuse::Always => ReusePolicy::Always,
-            Reuse::Never => ReusePolicy::Never,
-            Reuse::Voted => ReusePolicy::Voted(f64::from(spanning.vote_percent) / 100.0),
-        },
-        ..CacheOptions::default()
-    };
-    let latency_ns = u64::from(spanning.latency_us) * 1_000;
-    let latency = spanning.site.latency(latency_ns);
-    let between_ns = spanning.site.between_ns(spanning.servers);
-    let farthest_ns = between_ns.iter().flatten().copied().max().unwrap_or(0);
-    let pairs = between_ns.iter().flatten().filter(|ns| **ns > 0);
-    let mean_ns = pairs.clone().sum::<u64>() / (pairs.count() as u64).max(1);
-    let cluster = ClusterSpec {
-        leases: spanning.leases,
-        cache: reuse.filter(|_| spanning.cache_permille > 0).map(cache),
-        reads_prepared: spanning.reads_prepared,
-        refuses_younger: spanning.refuses_younger,
-        lends: spanning.lends,
-        clock_skew_ns: u64::from(spanning.clocks_apart_us) * 1_000,
-        frozen_ticks: spanning.frozen_ticks,
-        range_room: spanning.range_room,
-        begins_by_clock: spanning.begins_by_clock,
-        table_leases: spanning.leases_tables.then(TableLeases::default),
-        policy: ClusterPolicy {
-            attempts_max: None,
-            backoff_max: pause_max(
-                spanning.backoff_round_trips,
-                spanning.backoff_max_us,
-                latency_ns + mean_ns,
-            ),
-            backoff_round_trips: None,
-            // The papers know of none.
-            escape_after: None,
-        },
-        new_ages: spanning.new_ages,
-        asks_everybody: spanning.asks_everybody,
-        waits_until_told: spanning.waits_until_told,
-        conditions: Conditions {
-            latency: latency.clone(),
-            handling_ns: spanning.handling_ns.into(),
-            sending_ns: spanning.sending_ns.into(),
-            io_threads: spanning.io_threads.into(),
-            access_ns: spanning.access_ns.into(),
-            pairs: between_ns
-                .into_iter()
-                .map(|to| to.into_iter().map(|more_ns| latency.clone().and_ns(more_ns)).collect())
-                .collect(),
-            ..Conditions::quiet()
-        },
-        // What takes long in the world is not yet lost.
-        wait_max_ns: (u64::from(spanning.wait_max_us) * 1_000).max(50 * farthest_ns),
-        resend_after_ns: RESEND_AFTER_DEFAULT_NS.max(10 * farthest_ns),
-        ..cluster
-    };
-    let spec = YcsbSpec {
-        rows,
-        accesses: 16,
-        writes_permille: spanning.writes_permille,
-        remote_percent: spanning.remote_percent,
-        reads_theta: f64::from(spanning.reads_skew) / 100.0,
-        writes_theta: f64::from(spanning.writes_skew) / 100.0,
-        together: spanning.together,
-        abort_buffer: spanning.abort_buffer.into(),
-    };
-    let seed = seed.wrapping_add(spanning.repetition.into());
-    let plan = plan_of(cell, size, seed, 0);
-    let plan = experiment::Plan {
-        warm_up_ps: plan.warm_up_ps * spanning.site.slower() / shorter(spanning.servers),
-        measured_ps: plan.measured_ps * spanning.site.slower() / shorter(spanning.servers),
-        ..plan
-    };
-    let mut found = network::ycsb::run(cluster, spec, &plan)?;
-    if spanning.then_is_later {
-        count_then_as_later(&mut found.measured.conflicts.rules);
-    }
-    let mut parameters = BTreeMap::from([
-        ("rows".to_owned(), spec.rows.to_string()),
-        (Reproduction::WORKERS.to_owned(), cell.cores.to_string()),
-        (Reproduction::SERVERS.to_owned(), spanning.servers.to_string()),
-    ]);
-    if reuse.is_some() {
-        let CacheCounts { reused, requested, missed, current, stale, evicted } = found.cache;
-        parameters.insert(
-            "copies".to_owned(),
-            format!(
-                "{reused} read, {requested} asked about, {missed} not there; {current} found to be current, {stale} stale; {evicted} evicted"
-            ),
-        );
-    }
-    let traffic = Traffic { messages: found.messages, bytes: found.bytes };
-    let phases = phases(&found);
-    let report = report(cell, "ycsb", seed, parameters, found.measured);
-    let threads = cell.cores * usize::from(spanning.servers);
-    Ok(RunReport { threads, lines: None, traffic: Some(traffic), phases: Some(phases), ..report })
-}
-
-/// Who has failed pauses no longer than this: so many round trips of messages that are on their way for so long, if any, or so many microseconds.
-pub(super) fn pause_max(round_trips: u8, most_us: u32, latency_ns: u64) -> Duration {
-    match round_trips {
-        0 => Duration::from_micros(most_us.into()),
-        trips => Duration::from_nanos(u64::from(trips) * 2 * latency_ns),
-    }
-}
-
-/// How many times shorter a run is on more servers than 32, which get through as many transactions in less time.
-pub(super) fn shorter(servers: u16) -> Picoseconds {
-    Picoseconds::from(servers / 32).max(1)
-}
-
-/// Counts what was replaced at the commit time itself as if it had been later.
-pub(super) fn count_then_as_later(rules: &mut BTreeMap<String, u64>) {
-    if let Some(then) = rules.remove("sundial: renew, replaced then") {
-        *rules.entry("sundial: renew, replaced later".to_owned()).or_default() += then;
-    }
-}
-
-/// At workers that share nothing, which are before as many clients as the cell has cores.
-fn at_workers(
-    cell: &Cell,
-    sharing: &Sharing,
-    protocol: Protocol,
-    working_set: WorkingSet,
-    size: &Size,
-    seed: u64,
-) -> Result<RunReport, ExperimentError> {
-    let access_ns = u64::from(sharing.access_ns);
-    let cluster = ClusterSpec {
-        policy: ClusterPolicy {
-            attempts_max: None,
-            backoff_max: Duration::from_micros(sharing.backoff_max_us.into()),
-            backoff_round_trips: None,
-            escape_after: None,
-        },
-        conditions: Conditions {
-            latency: Site::Room.latency(sharing.latency_ns.into()),
-            handling_ns: sharing.handling_ns.into(),
-            access_ns,
-            row_ns: Some(access_ns),
-            server_ns: Some(sharing.server_ns.unwrap_or(0).into()),
-            // (Memory's.)
-            bytes_per_us: 10_000,
-            ..Conditions::quiet()
-        },
-        wait_max_ns: u64::from(sharing.wait_max_us) * 1_000,
-        ..ClusterSpec::new(sharing.workers, protocol)
-    };
-    let spec = DistTicTocSpec {
-        rows: size.sharing_rows(sharing),
-        accounts: (sharing.accounts > 0).then_some(sharing.accounts.into()),
-        together: sharing.together,
-        working_set,
-    };
-    let plan = plan_of(cell, size, seed, 0);
-    let plan = experiment::Plan {
-        warm_up_ps: plan.warm_up_ps * Sharing::SLOWER,
-        measured_ps: plan.measured_ps * Sharing::SLOWER,
-        ..plan
-    };
-    let found = network::disttictoc::run(cluster, spec, &plan)?;
-    let phases = phases(&found);
-    let traffic = Traffic { messages: found.messages, bytes: found.bytes };
-    let workload = if sharing.accounts > 0 { "bank" } else { "ycsb" };
-    let parameters = BTreeMap::from([(Reproduction::CLIENTS.to_owned(), cell.cores.to_string())]);
-    let mut report = report(cell, workload, seed, parameters, found.measured);
-    // (The protocol may have said how many.)
-    report.parameters.insert(Reproduction::NODES.to_owned(), sharing.workers.to_string());
-    report.parameters.insert("rows".to_owned(), format!("{}, drawn evenly", spec.rows));
-    Ok(RunReport { lines: None, traffic: Some(traffic), phases: Some(phases), ..report })
 }
 
 /// For each commit.

@@ -24,9 +24,9 @@
 //!
 //! What is not here is on the page ([`Experiment::left_out`]).
 
+use super::choices::{BUFFERED, DEAR_MESSAGES, OUR_COMMIT, TOGETHER, of_servers, of_spanning};
 use super::cluster::{
     BEFORE, DYNAMIC, FIGURE, LATER, LOCKED, PRINTED, SPANNING, SUNDIAL, THREADS, VARIANT, WRITERS,
-    of_workload,
 };
 use super::{
     Alternative, At, Axis, Claim, Cost, Experiment, Kind, Leased, Part, Points, Rules, Test, Variant,
@@ -261,56 +261,48 @@ const OFF_CORES: &[(&str, &str)] = &[
 const ALTERNATIVES: &[Alternative] = &[
     Alternative {
         words: "clocks that are 0.1 ms apart",
-        change: |variant| of_workload(variant, |spanning| spanning.clocks_apart_us = 100),
+        change: |variant| of_servers(variant, |servers| servers.clocks_apart_us = 100),
     },
     Alternative {
         words: "clocks that are 1 ms apart",
-        change: |variant| of_workload(variant, |spanning| spanning.clocks_apart_us = 1_000),
+        change: |variant| of_servers(variant, |servers| servers.clocks_apart_us = 1_000),
     },
     Alternative {
         words: "no room where two ranges are parted that have no end: a single time",
-        change: |variant| of_workload(variant, |spanning| spanning.range_room = 0),
+        change: |variant| of_servers(variant, |servers| servers.range_room = 0),
     },
     Alternative {
         words: "256 ticks of room, 64 µs by clocks",
-        change: |variant| of_workload(variant, |spanning| spanning.range_room = 256),
+        change: |variant| of_servers(variant, |servers| servers.range_room = 256),
     },
     Alternative {
         words: "4,096 ticks of room, 1 ms by clocks",
-        change: |variant| of_workload(variant, |spanning| spanning.range_room = 4_096),
+        change: |variant| of_servers(variant, |servers| servers.range_room = 4_096),
     },
     Alternative {
         words: "65,536 ticks of room, 16 ms by clocks",
-        change: |variant| of_workload(variant, |spanning| spanning.range_room = 1 << 16),
+        change: |variant| of_servers(variant, |servers| servers.range_room = 1 << 16),
     },
     Alternative {
         words: "single commit times agreed on",
-        change: |variant| of_workload(variant, |spanning| spanning.frozen_ticks = 0),
+        change: |variant| of_servers(variant, |servers| servers.frozen_ticks = 0),
     },
     Alternative {
         words: "4,096 ticks agreed on",
-        change: |variant| of_workload(variant, |spanning| spanning.frozen_ticks = 4_096),
+        change: |variant| of_servers(variant, |servers| servers.frozen_ticks = 4_096),
     },
     Alternative {
         words: "all commit times agreed on that are left, without end, as in MaaT",
-        change: |variant| of_workload(variant, |spanning| spanning.frozen_ticks = u64::MAX),
+        change: |variant| of_servers(variant, |servers| servers.frozen_ticks = u64::MAX),
     },
     Alternative {
         words: "rows written evenly",
-        change: |variant| of_workload(variant, |spanning| spanning.writes_skew = 0),
+        change: |variant| of_spanning(variant, |spanning| spanning.writes_skew = 0),
     },
-    Alternative {
-        words: "all rows of a transaction asked for together",
-        change: |variant| of_workload(variant, |spanning| spanning.together = true),
-    },
-    Alternative {
-        words: "messages that take 10 µs",
-        change: |variant| of_workload(variant, |spanning| spanning.take_for_messages(10_000)),
-    },
-    Alternative {
-        words: "an abort buffer of ten: workers run others while one pauses",
-        change: |variant| of_workload(variant, |spanning| spanning.abort_buffer = 10),
-    },
+    TOGETHER,
+    DEAR_MESSAGES,
+    BUFFERED,
+    OUR_COMMIT,
 ];
 
 /// What of the paper's experiment is not here.

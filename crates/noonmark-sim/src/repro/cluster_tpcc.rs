@@ -11,7 +11,7 @@
 //! - A payment takes each row that it changes at once, to be written, as programs over hash indexes do: whoever reads a warehouse first, and
 //!   wants to write it then, dies of it under two-phase locking when two do.
 //! - A timestamp is of a row.
-//! - Whoever is held back at a server is refused after 100 ms, as servers have it unless told otherwise. It does not come to that.
+//! - Whoever is held back at a server is refused after 100 ms. It does not come to that.
 //! - Figure 9 is plotted over the warehouses of a server, of which the text names sixteen. The plot is not in the text.
 //!
 //! The consistency conditions of the standard are checked after each run, across all servers; but not of one that came to its limit, twice its
@@ -19,16 +19,20 @@
 //!
 //! What is not here is on the page ([`Experiment::left_out`]).
 
-use super::cluster::{
-    BEFORE, HYBRID, LATER, LOCKED, MOST, PAPERS, PRINTED, SUNDIAL, THREADS, VARIANT, WAIT_DIE, WRITERS,
+use super::choices::{
+    AT_ONCE, CHEAP_MESSAGES, COUNTED_AS_LATER, DEAR_MESSAGES, EXTENDED, EXTENDED_FURTHER, FROZEN_MET_LATE,
+    HALF_THE_VOTES, MESSAGE_THREADS, NEW_AGES, NOTHING_LENT, OUR_COMMIT, PREPARED_READ_ALWAYS,
+    PRINTED_ALTERNATIVE, SLOW_ACCESSES, TEN_ROUND_TRIPS, YOUNGER_REFUSED, of_servers,
 };
-use super::cluster::{DYNAMIC, EMPTY, F1, FROZEN, MAAT};
+use super::cluster::{
+    BEFORE, DYNAMIC, EMPTY, F1, FROZEN, HYBRID, LATER, LOCKED, MAAT, MOST, OURS, PAPERS, PRINTED, SERVERS,
+    SUNDIAL, THREADS, VARIANT, WAIT_DIE, WRITERS,
+};
 use super::cluster_ranges::RANGES;
 use super::{
     Alternative, At, Axis, Claim, Cost, Experiment, ItemsBy, Part, Points, Rules, Test, Variant, Warehouses,
     Workload,
 };
-use noonmark::Leases;
 use noonmark_workloads::store::Granularity::{Coarse, Fine};
 
 const EVERYWHERE: Rules = Rules::Items(ItemsBy::Copies);
@@ -46,7 +50,7 @@ pub const ALL: &[Experiment] = &[
         protocols: &[SUNDIAL, PRINTED, HYBRID, WAIT_DIE, F1, MAAT, DYNAMIC, RANGES],
         claims: FIGURE_8,
         kinds: &[&LATER, &BEFORE, &LOCKED, &WRITERS, &FROZEN, &EMPTY],
-        ablated: &[(SUNDIAL, Coarse), (WAIT_DIE, Coarse), (SUNDIAL, Fine), (WAIT_DIE, Fine)],
+        ablated: &[(SUNDIAL, Coarse), (WAIT_DIE, Coarse), (MAAT, Coarse), (SUNDIAL, Fine), (WAIT_DIE, Fine)],
         ..FIGURE
     },
     Experiment {
@@ -71,7 +75,7 @@ pub const ALL: &[Experiment] = &[
         title: "TPC-C on up to 256 servers of one warehouse each: what a commit costs as the cluster grows",
         figure: "past Sundial, Figure 8",
         variant: Variant {
-            workload: Workload::Warehouses(Warehouses { fewer_rows: 50, ..WAREHOUSES }),
+            workload: Workload::Warehouses(Warehouses { servers: OURS, fewer_rows: 50, ..WAREHOUSES }),
             ..VARIANT
         },
         axis: Axis::Servers { workers: 2 },
@@ -102,29 +106,12 @@ const GROWING: &[Claim] = &[
 
 /// What they have in common.
 const WAREHOUSES: Warehouses = Warehouses {
-    servers: 4,
+    servers: SERVERS,
     a_server: 1,
     fewer_rows: 1,
-    together: false,
     by_groups: false,
     adds_totals: false,
-    backoff_max_us: 1_000,
-    backoff_round_trips: 0,
-    new_ages: false,
-    asks_everybody: false,
-    waits_until_told: false,
-    wait_max_us: 100_000,
-    latency_us: 30,
-    handling_ns: 2_000,
-    io_threads: 1,
-    access_ns: 1_000,
-    leases: Leases { extended_by: None, write_times: 0 },
     cache_permille: 4_000,
-    reads_prepared: false,
-    refuses_younger: false,
-    lends: true,
-    vote_percent: 80,
-    then_is_later: false,
 };
 
 const FIGURE: Experiment = Experiment {
@@ -256,28 +243,7 @@ fn of_workload(variant: &mut Variant, change: fn(&mut Warehouses)) {
 
 const TOGETHER: Alternative = Alternative {
     words: "rows whose keys are known together asked for together",
-    change: |variant| of_workload(variant, |warehouses| warehouses.together = true),
-};
-
-const DEAR_MESSAGES: Alternative = Alternative {
-    words: "messages that take 10 µs",
-    change: |variant| of_workload(variant, |warehouses| warehouses.handling_ns = 10_000),
-};
-
-/// As in the paper, without what of Sundial is ours.
-const PRINTED_ALTERNATIVE: Alternative = Alternative {
-    words: "all as it is printed",
-    change: |variant| of_workload(variant, Warehouses::be_as_printed),
-};
-
-/// As in the paper, which asks each server that was accessed, and whose workers wait for the answers at the end.
-const COMMIT_ALTERNATIVE: Alternative = Alternative {
-    words: "two-phase commit as it is printed, all asked and all told",
-    change: |variant| {
-        of_workload(variant, |warehouses| {
-            (warehouses.asks_everybody, warehouses.waits_until_told) = (true, true);
-        });
-    },
+    change: |variant| of_servers(variant, |servers| servers.together = true),
 };
 
 const FOUR_WAREHOUSES: Alternative = Alternative {
@@ -286,25 +252,16 @@ const FOUR_WAREHOUSES: Alternative = Alternative {
 };
 
 const ALTERNATIVES: &[Alternative] = &[
-    Alternative {
-        words: "run again at once after conflicts",
-        change: |variant| of_workload(variant, |warehouses| warehouses.backoff_max_us = 0),
-    },
+    AT_ONCE,
     Alternative {
         words: "pauses of up to 0.1 ms",
-        change: |variant| of_workload(variant, |warehouses| warehouses.backoff_max_us = 100),
+        change: |variant| of_servers(variant, |servers| servers.backoff_max_us = 100),
     },
-    Alternative {
-        words: "pauses of up to ten round trips",
-        change: |variant| of_workload(variant, |warehouses| warehouses.backoff_round_trips = 10),
-    },
-    Alternative {
-        words: "a new age for each attempt",
-        change: |variant| of_workload(variant, |warehouses| warehouses.new_ages = true),
-    },
+    TEN_ROUND_TRIPS,
+    NEW_AGES,
     Alternative {
         words: "whoever waits refused after 1 ms",
-        change: |variant| of_workload(variant, |warehouses| warehouses.wait_max_us = 1_000),
+        change: |variant| of_servers(variant, |servers| servers.wait_max_us = 1_000),
     },
     Alternative {
         words: "payments that read the rows before they change them",
@@ -317,40 +274,17 @@ const ALTERNATIVES: &[Alternative] = &[
         },
     },
     TOGETHER,
-    Alternative {
-        words: "messages that take 0.2 µs",
-        change: |variant| of_workload(variant, |warehouses| warehouses.handling_ns = 200),
-    },
+    CHEAP_MESSAGES,
     DEAR_MESSAGES,
-    Alternative {
-        words: "two threads for messages either way",
-        change: |variant| of_workload(variant, |warehouses| warehouses.io_threads = 2),
-    },
-    Alternative {
-        words: "accesses that take 5 µs",
-        change: |variant| of_workload(variant, |warehouses| warehouses.access_ns = 5_000),
-    },
-    Alternative {
-        words: "rows whose writer has prepared read in any case",
-        change: |variant| of_workload(variant, |warehouses| warehouses.reads_prepared = true),
-    },
-    Alternative {
-        words: "the younger of two writers refused though the other has prepared",
-        change: |variant| of_workload(variant, |warehouses| warehouses.refuses_younger = true),
-    },
-    Alternative {
-        words: "no lease renewed of a row that somebody is about to write",
-        change: |variant| of_workload(variant, |warehouses| warehouses.lends = false),
-    },
-    Alternative {
-        words: "replaced at the commit time itself counted as (a)",
-        change: |variant| of_workload(variant, |warehouses| warehouses.then_is_later = true),
-    },
-    Alternative {
-        words: "leases extended while executing",
-        change: |variant| of_workload(variant, |warehouses| warehouses.leases.extended_by = Some(0)),
-    },
-    COMMIT_ALTERNATIVE,
+    MESSAGE_THREADS,
+    SLOW_ACCESSES,
+    PREPARED_READ_ALWAYS,
+    YOUNGER_REFUSED,
+    NOTHING_LENT,
+    FROZEN_MET_LATE,
+    COUNTED_AS_LATER,
+    EXTENDED,
+    OUR_COMMIT,
     FOUR_WAREHOUSES,
 ];
 
@@ -359,20 +293,15 @@ const GROWING_ALTERNATIVES: &[Alternative] = &[TOGETHER, FOUR_WAREHOUSES];
 
 const ITEM_ALTERNATIVES: &[Alternative] = &[
     PRINTED_ALTERNATIVE,
+    OUR_COMMIT,
     TOGETHER,
     DEAR_MESSAGES,
     Alternative {
         words: "room for a tenth of all items",
         change: |variant| of_workload(variant, |warehouses| warehouses.cache_permille = 100),
     },
-    Alternative {
-        words: "reused by half of the votes",
-        change: |variant| of_workload(variant, |warehouses| warehouses.vote_percent = 50),
-    },
-    Alternative {
-        words: "leases extended by 100 ticks while executing",
-        change: |variant| of_workload(variant, |warehouses| warehouses.leases.extended_by = Some(100)),
-    },
+    HALF_THE_VOTES,
+    EXTENDED_FURTHER,
 ];
 
 /// What of the paper's experiments is not here.

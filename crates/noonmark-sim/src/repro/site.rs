@@ -31,7 +31,7 @@ const ROUND_TRIPS_MS: [[u16; 8]; 8] = [
 
 /// The tail that messages have on a crowded network: so many of a thousand are on their way for no longer than so many times
 /// the median. Nobody's measurement: its shape is what matters, that the few slow ones are slower by an order of magnitude.
-pub(super) const CROWDED: [(u16, f64); 6] =
+const CROWDED: [(u16, f64); 6] =
     [(0, 5.0 / 6.0), (500, 1.0), (900, 1.25), (990, 3.0), (999, 10.0), (1_000, 30.0)];
 
 impl Site {
@@ -47,6 +47,11 @@ impl Site {
                 Latency::quantiles(&points).unwrap_or(a_sixth_more_or_less)
             }
         }
+    }
+
+    /// How many times as long as half of the messages take so many of a thousand on a crowded network, at most.
+    pub(super) fn of_crowded(permille: u16) -> f64 {
+        CROWDED.iter().find(|point| point.0 == permille).map_or(1.0, |point| point.1)
     }
 
     /// The least and the most time of a round trip between two different places, in milliseconds.

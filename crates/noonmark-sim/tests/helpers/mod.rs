@@ -30,7 +30,7 @@ pub const LOOK: Plan = Plan {
     experiments: Vec::new(),
     cores: Vec::new(),
     workers: Vec::new(),
-    setting: Setting { workers: None, message_ns: None, rows: None, commits_as_printed: false },
+    setting: Setting { workers: None, message_ns: None, rows: None, two_phase_commit: None },
     size: SMALL,
     seed: 1,
     few: true,

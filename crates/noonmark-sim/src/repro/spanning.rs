@@ -1,0 +1,104 @@
+//! YCSB on servers of a cluster: what is left open, and one run.
+//!
+//! What it does not do: say what a paper says; see [`cluster`](super::cluster).
+
+use super::cell::{Cell, Size, plan_of, unfit};
+use super::{Axis, Servers, Workload};
+use crate::experiment::ExperimentError;
+use crate::network;
+use crate::network::ycsb::YcsbSpec;
+use noonmark_workloads::report::RunReport;
+use std::collections::BTreeMap;
+
+/// About what a copy of a row takes.
+const ROW_BYTES: u64 = 1_150;
+
+/// Transactions of sixteen operations, each of them a read nine times out of ten and at home nine times out of ten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spanning {
+    /// On which servers.
+    pub servers: Servers,
+    /// How many times fewer rows each has than where there are few servers.
+    pub fewer_rows: u32,
+    /// So many instead, whatever the [size](Size) is.
+    pub rows: Option<u32>,
+    /// How many transactions that have failed a worker keeps aside while it runs others; none: it pauses with them.
+    pub abort_buffer: u8,
+    /// How many of a thousand accesses are writes.
+    pub writes_permille: u16,
+    /// How many of a hundred are to another server.
+    pub remote_percent: u8,
+    /// The exponent of the power law that rows are read by, in hundredths.
+    pub reads_skew: u16,
+    /// That of the one that they are written by.
+    pub writes_skew: u16,
+    /// Where servers keep copies: how many thousandths of one server's rows they may come to.
+    pub cache_permille: u16,
+    /// Which repetition it is, from 0 on: each has a seed of its own.
+    pub repetition: u8,
+}
+
+impl Spanning {
+    pub(super) fn in_words(&self) -> Vec<(&'static str, String)> {
+        let Spanning {
+            servers,
+            fewer_rows: _,
+            rows: _,
+            abort_buffer,
+            writes_permille,
+            remote_percent,
+            reads_skew,
+            writes_skew,
+            cache_permille,
+            repetition: _,
+        } = *self;
+        let share = |permille: u16| format!("{} %", f64::from(permille) / 10.0);
+        let skew = |skew: u16| format!("{}", f64::from(skew) / 100.0);
+        let mut words = servers.in_words();
+        words.extend([
+            (
+                "the worker of one that pauses",
+                match abort_buffer {
+                    0 => "pauses with it".into(),
+                    most => format!("runs others, until {most} have failed and wait (an abort buffer)"),
+                },
+            ),
+            (Axis::WRITES, share(writes_permille)),
+            ("accesses to other servers", format!("{remote_percent} %")),
+            (Axis::SKEW, skew(reads_skew)),
+            (Axis::WRITES_SKEW, skew(writes_skew)),
+            (Axis::CACHE, share(cache_permille)),
+        ]);
+        words
+    }
+}
+
+/// Runs it, so many workers on each server as the cell has cores.
+pub(super) fn run(
+    cell: &Cell,
+    spanning: &Spanning,
+    size: &Size,
+    seed: u64,
+) -> Result<RunReport, ExperimentError> {
+    let Some((servers, protocol, reuse)) = spanning.servers.under(cell.protocol) else {
+        return Err(unfit(cell));
+    };
+    let cell = &cell.with(Workload::Spanning(Spanning { servers, ..*spanning }));
+    let rows = size.spanning_rows(spanning);
+    let copies_bytes = rows * ROW_BYTES * u64::from(spanning.cache_permille) / 1_000;
+    let spec = YcsbSpec {
+        rows,
+        accesses: 16,
+        writes_permille: spanning.writes_permille,
+        remote_percent: spanning.remote_percent,
+        reads_theta: f64::from(spanning.reads_skew) / 100.0,
+        writes_theta: f64::from(spanning.writes_skew) / 100.0,
+        together: servers.together,
+        abort_buffer: spanning.abort_buffer.into(),
+    };
+    let seed = seed.wrapping_add(spanning.repetition.into());
+    let plan = servers.longer(plan_of(cell, size, seed, 0));
+    let found = network::ycsb::run(servers.spec(protocol, reuse, copies_bytes), spec, &plan)?;
+    let parameters = BTreeMap::from([("rows".to_owned(), rows.to_string())]);
+    Ok(servers.report(cell, "ycsb", seed, parameters, found))
+}
