@@ -179,6 +179,15 @@ fn each_order_gives_what_it_says() {
     }
 }
 
+/// An attempt that fails takes back what it has put into an index, and that makes copies of nodes stale. Here two that a transaction looks into, and puts
+/// keys into, are in turn, for as long as copies of them are read: whoever is alone gets on all the same.
+#[test]
+fn whoever_makes_copies_stale_as_he_fails_gets_on() {
+    let case = ClusterCase::draw(700_000_490, Protocol::ALL);
+    assert!(case.cluster.cache.is_some());
+    assert_eq!(case.run().unwrap(), Verdict::Holds { committed: 94, steps: 2250 });
+}
+
 #[test]
 fn a_run_repeats_from_its_seed() {
     for seed in 0..10 {

@@ -10,7 +10,7 @@ use helpers::{LOOK, SMALL, concluded, named, reproduced};
 use noonmark::Protocol::{
     self, Adaptive, Dynamic, Occ, Sundial, Swiss, TicToc, TwoPhaseNoWait, TwoPhaseWaitDie,
 };
-use noonmark_sim::repro::{self, Cell, Experiment, Plan, Rules, Size};
+use noonmark_sim::repro::{self, Cell, Experiment, ItemsBy, Plan, Rules, Size};
 use noonmark_workloads::report::{Finding, Reproduction, RunReport, Verdict, reproductions_json};
 use noonmark_workloads::stm::Contender;
 use noonmark_workloads::store::Granularity::{self, Coarse, Fine, Splitting};
@@ -371,6 +371,8 @@ fn what_does_not_go_together_is_refused() {
     assert!(refused("slowclocks-fig7", Rules::Engine(Occ)).contains("occ does not run"));
     assert!(refused("granularity-fig2a", Rules::Memory(Contender::Dctl)).contains("DCTL does not run"));
     assert!(refused("slowclocks-fig7", Rules::Memory(Contender::TicToc)).contains("structure ravl"));
+    assert!(refused("sundial-fig7", Rules::Items(ItemsBy::Asking)).contains("items asked for does not run"));
+    assert!(refused("disttictoc-fig7", Rules::Printed).contains("as printed does not run"));
 }
 
 /// A protocol, with so many workers on each of four servers: commits, attempts that failed, and messages.

@@ -19,6 +19,7 @@ impl<'c, L: Link> Tries<'c, L> {
     pub(super) fn of(client: &'c mut Client<L>, age: Age) -> Self {
         // (If the future of the one before was dropped, that may have been let through to its end.)
         client.let_others_in();
+        client.misled = 0;
         Tries { client, age, count: 0 }
     }
 

@@ -1,6 +1,6 @@
 //! Copies of other servers' rows: what a client reads out of them, and what it learns for them.
 
-use super::{Client, Link};
+use super::{Client, Link, MISLED_MAX};
 use crate::cache::{Copy, Look, Place, RangeCopy};
 use crate::coordinator::CopyRead;
 use crate::message::{Outcome, Purpose, TableLease};
@@ -120,6 +120,9 @@ impl<L: Link> Client<L> {
         if self.remote.has_written(place) {
             return Way::Ask(Purpose::Read, None);
         }
+        if self.misled >= MISLED_MAX {
+            return Way::Ask(Purpose::Keep, None);
+        }
         match cache.look(place) {
             Look::Reuse(Copy { values, lease }) => {
                 self.read_copy(place, &values, lease);
@@ -145,7 +148,7 @@ impl<L: Link> Client<L> {
     /// The rows of a range at another server, out of copies, if there are copies of all of it.
     pub(super) fn look_range(&mut self, scan: &RangeScan<'_>) -> Option<Vec<(Vec<u8>, Values)>> {
         let RangeScan { server, table, bounds, groups, reverse, limit } = *scan;
-        let cache = self.cache.as_ref()?;
+        let cache = self.cache.as_ref().filter(|_| self.misled < MISLED_MAX)?;
         // What the transaction itself has written, its server knows.
         let has_written =
             self.remote.written.iter().any(|(place, _)| (place.server, place.table) == (server, table));

@@ -203,8 +203,15 @@ pub struct Client<L> {
     waits_until_told: bool,
     /// Commit-time updates are answered at once: of the last ones the row was not there.
     looks_first: bool,
+    /// How many attempts of the transaction have failed as what they had read from copies was not current.
+    misled: u32,
     planted: Planted,
 }
+
+/// A transaction of which so many attempts were misled by copies reads none from then on. What an attempt puts into an index, and takes back as it
+/// fails, makes copies of the nodes there stale. So whoever always reuses copies might have made those stale, each time, that the next attempt
+/// reads, and never get on, though nobody else is there. So many happen to nobody else: copies are dropped as they are found to be stale.
+const MISLED_MAX: u32 = 8;
 
 impl<L: Link> Client<L> {
     /// A client that has run nothing yet.
@@ -224,6 +231,7 @@ impl<L: Link> Client<L> {
             new_ages: false,
             waits_until_told: false,
             looks_first: false,
+            misled: 0,
             planted: Planted::default(),
         }
     }
@@ -495,6 +503,7 @@ impl<L: Link> Client<L> {
 
     fn refused(&mut self, refusal: Refusal) -> ClusterAbort {
         self.looks_first |= refusal.is_lost_row();
+        self.misled = self.misled.saturating_add(u32::from(!refusal.stale.is_empty()));
         if let Some(cache) = &self.cache {
             refusal.stale.iter().for_each(|(table, key)| cache.drop_stale(refusal.server, *table, key));
         }

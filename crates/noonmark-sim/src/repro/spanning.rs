@@ -3,7 +3,7 @@
 //! What it does not do: say what a paper says; see [`cluster`](super::cluster).
 
 use super::cell::{Cell, Size, plan_of, unfit};
-use super::{Axis, Servers, Workload};
+use super::{Axis, Rules, Servers, Workload};
 use crate::experiment::ExperimentError;
 use crate::network;
 use crate::network::ycsb::YcsbSpec;
@@ -80,8 +80,10 @@ pub(super) fn run(
     size: &Size,
     seed: u64,
 ) -> Result<RunReport, ExperimentError> {
-    let Some((servers, protocol, reuse)) = spanning.servers.under(cell.protocol) else {
-        return Err(unfit(cell));
+    let (servers, protocol, reuse) = match (cell.protocol, spanning.servers.under(cell.protocol)) {
+        // (TPC-C's items are nowhere in it.)
+        (Rules::Items(_), _) | (_, None) => return Err(unfit(cell)),
+        (_, Some(under)) => under,
     };
     let cell = &cell.with(Workload::Spanning(Spanning { servers, ..*spanning }));
     let rows = size.spanning_rows(spanning);
