@@ -429,7 +429,7 @@ fn sundial_figure_7_across_servers() {
             ("tictoc", "28", 266, 270, 3848)
         ]
     );
-    assert_eq!(agreeing(&done).collect::<Vec<usize>>(), [8, 11, 12, 13]);
+    assert_eq!(agreeing(&done).collect::<Vec<usize>>(), [9, 14, 15, 16]);
 }
 
 /// Where hardly anybody meets another.
@@ -474,7 +474,7 @@ fn sundial_figure_12_across_servers() {
         ]
     );
     // With so few rows.
-    assert_eq!(agreeing(&done).collect::<Vec<usize>>(), [0, 6, 8, 10]);
+    assert_eq!(agreeing(&done).collect::<Vec<usize>>(), [0, 3, 7, 9, 12]);
     // Kinds of failures: (a), (b), (c), writers; and under ranges of commit times.
     let kinds = ["sundial, as printed", "sundial"].map(|protocol| {
         let run = done.runs.iter().find(|run| run.protocol == protocol).unwrap();
@@ -651,7 +651,7 @@ fn sundial_figures_7_and_11_by_messages() {
         ]
     );
     use Verdict::{Agrees, Differs};
-    assert_eq!(verdicts, [Differs, Agrees, Differs, Agrees]);
+    assert_eq!(verdicts, [Differs, Agrees, Verdict::NotRun, Differs, Agrees]);
     let (runs, verdicts) = experiment("sundial-fig11-messages", SMALL);
     assert_eq!(
         runs,
@@ -691,7 +691,7 @@ fn sundial_figure_11_with_cheap_messages_and_with_dear_ones() {
             ("sundial, hybrid", 4, 260, 192)
         ]
     );
-    assert_eq!(verdicts, [Verdict::Agrees, Verdict::Differs]);
+    assert_eq!(verdicts, [Verdict::Differs; 2]);
     let (runs, verdicts) = experiment("sundial-fig11-dear", SMALL);
     assert_eq!(
         runs,
@@ -729,7 +729,10 @@ fn sundial_figure_12_batched() {
     use Verdict::{Agrees, Differs};
     assert_eq!(
         verdicts,
-        [Differs, Differs, Agrees, Differs, Differs, Differs, Differs, Agrees, Differs, Differs, Agrees]
+        [
+            Differs, Differs, Agrees, Agrees, Differs, Differs, Differs, Differs, Agrees, Differs, Differs,
+            Differs, Agrees
+        ]
     );
 }
 
@@ -782,5 +785,8 @@ fn sundial_figures_10_and_11() {
         verdicts("sundial-fig10"),
         [Differs, Agrees, Differs, Differs, Differs, Agrees, Agrees, Agrees]
     );
-    assert_eq!(verdicts("sundial-fig11"), [Agrees, Differs, Agrees, Differs, Agrees, Agrees, Agrees]);
+    assert_eq!(
+        verdicts("sundial-fig11"),
+        [Agrees, Differs, Agrees, Agrees, Agrees, Agrees, Differs, Agrees, Agrees, Agrees]
+    );
 }

@@ -240,7 +240,7 @@ pub enum Test {
         /// These; all from 8 on, if there are none.
         points: &'static [usize],
     },
-    /// From this point on, or from the one before or after it, one is slower than another, by a fiftieth at least; it is not at any before.
+    /// From this point on one is slower than another, by a fiftieth at least; it is not at any before.
     FallsBehind {
         /// The one.
         of: Rules,

@@ -3,7 +3,7 @@
 //!
 //! What is not here is on the page ([`Experiment::left_out`]).
 
-use super::cluster::{COLD_START, FIGURE, PRINTED, SUNDIAL, THREADS};
+use super::cluster::{COLD_START, FIGURE, PAUSING, PRINTED, SUNDIAL, THREADS};
 use super::{At, Axis, Claim, Experiment, Kind, Points, Rules, Test};
 use noonmark::Protocol;
 use noonmark_workloads::store::Granularity::Coarse;
@@ -83,5 +83,6 @@ const OF_CLOCKS: &[(&str, &str)] = &[
         "clocks that run apart",
         "here each server's clock is wrong by the same all the time, the first by nothing and the last by most",
     ),
+    PAUSING,
     COLD_START,
 ];

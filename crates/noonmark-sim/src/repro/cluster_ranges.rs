@@ -26,7 +26,7 @@
 
 use super::choices::{BUFFERED, DEAR_MESSAGES, OUR_COMMIT, TOGETHER, of_servers, of_spanning};
 use super::cluster::{
-    BEFORE, DYNAMIC, FIGURE, LATER, LOCKED, PRINTED, SPANNING, SUNDIAL, THREADS, VARIANT, WRITERS,
+    BEFORE, DYNAMIC, FIGURE, LATER, LOCKED, PAUSING, PRINTED, SPANNING, SUNDIAL, THREADS, VARIANT, WRITERS,
 };
 use super::{
     Alternative, At, Axis, Claim, Cost, Experiment, Kind, Leased, Part, Points, Rules, Test, Variant,
@@ -311,6 +311,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "the younger of two writers",
         "in the paper it aborts whenever the older one has the row. Here it waits if that one has prepared, who waits for nobody: see Figure 12",
     ),
+    PAUSING,
     (
         "what it takes to see to ranges",
         "an access takes the same time under each protocol here, and finding those whose ranges are to be shrunk takes none (see `sundial-table2-cores`): \

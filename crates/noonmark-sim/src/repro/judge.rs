@@ -400,7 +400,7 @@ impl Test {
                 } else {
                     format!("{from_here}, and not always after it")
                 };
-                Some((words, stays && from.abs_diff(wanted) <= 1))
+                Some((words, stays && from == wanted))
             }
             Test::FailsTimes { of, to, paper, or_more } => {
                 let (of, to) = (results.at(of)?, results.at(to)?);

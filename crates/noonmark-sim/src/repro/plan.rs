@@ -176,7 +176,13 @@ pub fn conclude(plan: &Plan, experiment: &Experiment, runs: &[(Cell, RunReport)]
             _ => experiment.variant.machine.name.into(),
         },
         seed: plan.seed,
-        size: plan.size.in_words(&experiment.variant.workload),
+        size: match experiment.axis {
+            Axis::Servers { .. } if points.iter().any(|servers| *servers >= 64) => format!(
+                "{}; on 64 servers and more both are as many times shorter as there are 32 of them",
+                plan.size.in_words(&experiment.variant.workload)
+            ),
+            _ => plan.size.in_words(&experiment.variant.workload),
+        },
         axis: experiment.axis.name().into(),
         failures: experiment.failures,
         kinds: experiment

@@ -268,7 +268,7 @@ impl Servers {
         let of_crowded = |permille| f64::from(latency_us) * Site::of_crowded(permille);
         let (asked, told) = match two_phase_commit {
             TwoPhaseCommit::AsPrinted => (
-                "all where something is locked, or could have an objection, as in the paper",
+                "all where something is locked, or could have an objection, as in the paper's Algorithm 2; its §3.3 asks each server that was accessed",
                 "when all who are prepared have been told, as in the paper",
             ),
             TwoPhaseCommit::Ours => {
