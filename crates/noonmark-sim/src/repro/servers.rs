@@ -196,8 +196,8 @@ impl Servers {
         }
     }
 
-    /// Of a run that is planned for virtual cores: longer, as transactions take so much longer; but on more servers than 32, which get through as many
-    /// transactions in less time, shorter.
+    /// Of a run that is planned for virtual cores: longer, as transactions take so much longer; but as many times shorter as there are 32 servers, which
+    /// get through as many transactions in less time.
     pub(super) fn longer(&self, plan: Plan) -> Plan {
         let times = |ps: Picoseconds| ps * self.site.slower() / Picoseconds::from(self.count / 32).max(1);
         Plan { warm_up_ps: times(plan.warm_up_ps), measured_ps: times(plan.measured_ps), ..plan }
