@@ -317,7 +317,7 @@ Examples:
 
 The engine's own transactions run on a simulated machine of 8 sockets of 24 cores, in virtual time. A seed gives the same figures, to the
 byte, on every machine. Nothing is tuned to agree with a paper: what does not come out is said, with the reason as far as it is
-known, and does not count as a failure. Runs beside each other take a gigabyte or two each at full size.
+known, and does not count as a failure. Runs beside each other take one to four gigabytes each at full size.
 Progress goes to standard error, results to standard output.")]
 pub struct Repro {
     /// Which experiments, by name
@@ -346,8 +346,8 @@ pub struct Repro {
     #[arg(long, value_name = "T,U", value_delimiter = ',', value_parser = message_us)]
     pub message_us: Vec<f64>,
 
-    /// Rows of each server of a cluster under YCSB, a kilobyte each: all of each experiment for each of these [default: as many as a few gigabytes
-    /// hold; the paper's servers have 10000000]
+    /// Rows of each server of a cluster under YCSB, a kilobyte each: all of each experiment for each of these [default: the paper's
+    /// 10000000, or fewer where there are up to 256 servers]
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
     pub rows: Vec<u32>,
 

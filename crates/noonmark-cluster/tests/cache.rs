@@ -5,7 +5,7 @@ mod direct;
 use direct::{Direct, Made, cluster, cluster_of, cluster_on, run};
 use noonmark::{IndexKind, Order};
 use noonmark_cluster::cache::{Cache, CacheOptions, ReusePolicy};
-use noonmark_cluster::client::{Client, ClusterAbort, Table};
+use noonmark_cluster::client::{Client, ClusterAbort, Policy, Table};
 use noonmark_cluster::message::ClientId;
 use noonmark_cluster::partition::ServerId;
 use std::sync::Arc;
@@ -79,6 +79,29 @@ fn whoever_writes_what_he_read_from_an_old_copy_is_told_and_tries_again() {
     let before = reader.counts().messages;
     assert_eq!(get(&mut reader, &made.table, key), Ok(Some(6)));
     assert_eq!(reader.counts().messages, before);
+}
+
+/// A transaction that is tried by several calls, too, each of which somebody makes stale what it reads.
+#[test]
+fn whoever_was_misled_eight_times_reads_no_copies() {
+    let made = cluster();
+    let (cache, key) = (cache(ReusePolicy::Always), remote(&made)[0]);
+    let (mut client, mut other, mut writer) =
+        (client_of(&made, 1, &cache), client_of(&made, 2, &cache), made.another(3));
+    client.set_policy(Policy { attempts_max: Some(1), ..Policy::default() });
+    let mut begun = client.new_transaction();
+    let mut ended: Result<i64, ClusterAbort> = Err(ClusterAbort::Continued);
+    for value in 1..=9 {
+        get(&mut other, &made.table, key).unwrap();
+        set(&mut writer, &made.table, key, value);
+        ended = run(client.transact_on(&mut begun, async |tx| {
+            let balance = tx.need(&made.table, key).await?;
+            tx.write(&made.table, key, balance + 1).await?;
+            Ok(balance)
+        }));
+        assert_eq!(ended.is_ok(), value == 9, "{value}: {ended:?}");
+    }
+    assert_eq!((ended, begun.attempts(), client.counts().aborts), (Ok(9), 9, 8));
 }
 
 #[test]

@@ -4,32 +4,51 @@ use super::copies::Remote;
 use super::{Client, ClusterAbort, Link, Transaction};
 use crate::coordinator::Coordinator;
 use crate::phases::Phase;
-use noonmark::Age;
+use noonmark::{Age, SlotId};
+
+/// A transaction that several calls try in turn: what goes on from one to the next. See [`Client::transact_on`].
+#[derive(Debug)]
+pub struct Begun {
+    age: Age,
+    /// Attempts so far.
+    attempts: u32,
+    /// How many of them failed as what they had read from copies was not current.
+    misled: u32,
+}
+
+impl Begun {
+    /// How often it has been tried.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+}
 
 /// A transaction that is tried until it has ended. If this is dropped before, by a panic or with the future that has it, whatever the transaction
 /// has locked is let go of at once, if the link [sends then](Link::sends_when_dropped).
 pub(super) struct Tries<'c, L: Link> {
     client: &'c mut Client<L>,
-    age: Age,
-    /// Attempts so far.
-    count: u32,
+    begun: &'c mut Begun,
+    /// How many attempts there were before.
+    before: u32,
 }
 
 impl<'c, L: Link> Tries<'c, L> {
-    pub(super) fn of(client: &'c mut Client<L>, age: Age) -> Self {
+    pub(super) fn of(client: &'c mut Client<L>, begun: &'c mut Begun) -> Self {
         // (If the future of the one before was dropped, that may have been let through to its end.)
         client.let_others_in();
-        client.misled = 0;
-        Tries { client, age, count: 0 }
+        client.misled = begun.misled;
+        let before = begun.attempts;
+        Tries { client, begun, before }
     }
 
     /// The next attempt begins.
     pub(super) fn begin(&mut self) -> Transaction<'_, L> {
-        self.count = self.count.saturating_add(1);
-        let has_age_of_its_own = self.client.new_ages && self.count > 1;
-        let age = if has_age_of_its_own { self.client.new_age() } else { self.age };
-        let escapes = self.client.policy.escape_after.is_some_and(|after| self.count > after);
-        let tx = self.client.begin(age);
+        self.begun.attempts = self.begun.attempts.saturating_add(1);
+        if self.client.new_ages && self.begun.attempts > 1 {
+            self.begun.age = self.client.new_age();
+        }
+        let escapes = self.client.policy.escape_after.is_some_and(|after| self.begun.attempts > after);
+        let tx = self.client.begin(self.begun.age);
         if escapes {
             tx.client.coordinator.let_through();
         }
@@ -56,7 +75,9 @@ impl<'c, L: Link> Tries<'c, L> {
 
     /// The attempt has failed by this. What the transaction fails by, unless it is to be tried again.
     fn fail(&mut self, error: ClusterAbort) -> Option<ClusterAbort> {
-        let is_last = self.client.policy.attempts_max.is_some_and(|max| self.count >= max);
+        let attempts = self.begun.attempts;
+        let is_last = self.client.policy.attempts_max.is_some_and(|max| attempts - self.before >= max);
+        self.begun.misled = self.client.misled;
         self.client.abort();
         self.client.attempt_ends(false, error.is_retryable() && !is_last);
         if !error.is_retryable() {
@@ -64,7 +85,7 @@ impl<'c, L: Link> Tries<'c, L> {
         }
         self.client.counts.aborts += 1;
         match error {
-            ClusterAbort::Refused(refusal) if is_last => Some(ClusterAbort::Attempts(refusal, self.count)),
+            ClusterAbort::Refused(refusal) if is_last => Some(ClusterAbort::Attempts(refusal, attempts)),
             error => is_last.then_some(error),
         }
     }
@@ -118,6 +139,20 @@ impl<L: Link> Client<L> {
         }
     }
 
+    /// A transaction that begins now, of the age that goes with that, for [`Client::transact_on`] to try.
+    pub fn new_transaction(&self) -> Begun {
+        Begun { age: self.new_age(), attempts: 0, misled: 0 }
+    }
+
+    /// The age of a transaction that begins now.
+    fn new_age(&self) -> Age {
+        let client = self.coordinator.client();
+        let number = usize::from(client.server.number()) * 64 + usize::from(client.worker);
+        // (Two may be of one age. To rules neither is the older one then; to servers, who say who waits, the client's number counts.)
+        let slot = SlotId::new(number % SlotId::LIMIT).unwrap_or(SlotId::NOBODY);
+        Age::new(self.link.now_ns(), slot)
+    }
+
     fn begin(&mut self, age: Age) -> Transaction<'_, L> {
         let mut out = Vec::new();
         let now_ns = self.link.now_ns();
@@ -136,15 +171,18 @@ impl<L: Link> Client<L> {
         self.link.ended(self.attempt, committed);
     }
 
-    async fn back_off(&mut self) {
+    /// How long to pause before a transaction that has failed is tried again, by the [policy](super::Policy): a random time, in nanoseconds.
+    pub fn draw_pause_ns(&mut self) -> u64 {
         let longest_ns = u64::try_from(self.policy.backoff_max.as_nanos()).unwrap_or(u64::MAX);
         let longest_ns = match self.policy.backoff_round_trips {
             Some(trips) => longest_ns.min(self.round_trip_ns.saturating_mul(trips.into())),
             None => longest_ns,
         };
-        if longest_ns > 0 {
-            let until_ns = self.link.now_ns().saturating_add(self.link.random() % longest_ns);
-            self.pause_until(until_ns).await;
-        }
+        if longest_ns > 0 { self.link.random() % longest_ns } else { 0 }
+    }
+
+    async fn back_off(&mut self) {
+        let until_ns = self.link.now_ns().saturating_add(self.draw_pause_ns());
+        self.pause_until(until_ns).await;
     }
 }

@@ -27,6 +27,7 @@ mod transaction;
 mod updates;
 mod view;
 
+pub use attempts::Begun;
 pub use table::{Index, Table};
 pub use transaction::Transaction;
 pub use view::View;
@@ -40,7 +41,7 @@ use crate::phases::{Phase, PhaseTimes, Stopwatch};
 use crate::planted::Planted;
 use attempts::Tries;
 use copies::Remote;
-use noonmark::{AbortKind, Age, SlotId, Timestamp};
+use noonmark::{AbortKind, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -339,8 +340,8 @@ impl<L: Link> Client<L> {
         &mut self,
         body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let age = self.new_age();
-        self.transact_aged(age, body).await
+        let mut begun = self.new_transaction();
+        self.transact_on(&mut begun, body).await
     }
 
     /// Runs a transaction that only reads, as [`Client::transact`] does: it is serializable with those that write, and may be run again.
@@ -352,8 +353,8 @@ impl<L: Link> Client<L> {
         &mut self,
         mut body: impl AsyncFnMut(&mut View<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let age = self.new_age();
-        let mut tries = Tries::of(self, age);
+        let mut begun = self.new_transaction();
+        let mut tries = Tries::of(self, &mut begun);
         loop {
             let mut view = View(tries.begin());
             let answer = body(&mut view).await;
@@ -364,26 +365,37 @@ impl<L: Link> Client<L> {
         }
     }
 
-    /// The age of a transaction that begins now.
-    pub fn new_age(&self) -> Age {
-        let client = self.coordinator.client();
-        let number = usize::from(client.server.number()) * 64 + usize::from(client.worker);
-        // (Two may be of one age. To rules neither is the older one then; to servers, who say who waits, the client's number counts.)
-        let slot = SlotId::new(number % SlotId::LIMIT).unwrap_or(SlotId::NOBODY);
-        Age::new(self.link.now_ns(), slot)
-    }
-
-    /// The same as [`Client::transact`], of a transaction that has begun before: it has been given up since
-    /// ([`Policy::attempts_max`]), to be run again when others have been.
+    /// The same as [`Client::transact`], of a transaction that may have been tried before: it was given up then
+    /// ([`Policy::attempts_max`], which counts the attempts of one call), to be run again when others have been. It keeps its age, and what it has learnt of copies.
     ///
     /// # Errors
     /// As [`Client::transact`].
-    pub async fn transact_aged<T, E: From<ClusterAbort>>(
+    ///
+    /// ```
+    /// # use noonmark::TableOptions;
+    /// # use noonmark_cluster::{Cluster, ClusterAbort, Partitioning, Policy, block_on};
+    /// let cluster = Cluster::builder().workers(2).build()?;
+    /// let by_key = Partitioning::Hash { prefix_bytes: 8 };
+    /// let accounts = cluster.create_table::<u64, i64>("accounts", TableOptions::new(), by_key)?;
+    /// let mut client = cluster.client()?;
+    /// client.set_policy(Policy { attempts_max: Some(1), ..Policy::default() });
+    /// let mut opening = client.new_transaction();
+    /// loop {
+    ///     match block_on(client.transact_on(&mut opening, async |tx| tx.insert(&accounts, 1, 100).await)) {
+    ///         // Others may be run meanwhile.
+    ///         Err(abort @ ClusterAbort::Attempts(..)) if abort.is_retryable() => {}
+    ///         ended => break assert!(ended?),
+    ///     }
+    /// }
+    /// assert!(opening.attempts() >= 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn transact_on<T, E: From<ClusterAbort>>(
         &mut self,
-        age: Age,
+        begun: &mut Begun,
         mut body: impl AsyncFnMut(&mut Transaction<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut tries = Tries::of(self, age);
+        let mut tries = Tries::of(self, begun);
         loop {
             let mut tx = tries.begin();
             let answer = body(&mut tx).await;

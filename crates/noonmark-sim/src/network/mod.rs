@@ -12,6 +12,7 @@
 //!
 //! What it does not do: it looks into no letter, but for its size, and for how much there is to do.
 
+mod abort_buffer;
 pub mod disttictoc;
 pub mod fuzz;
 pub mod latency;

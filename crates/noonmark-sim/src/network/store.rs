@@ -19,7 +19,7 @@ use noonmark::{
 use noonmark_cluster::begin_clock::BeginClock;
 use noonmark_cluster::cache::{Cache, CacheCounts, CacheOptions};
 use noonmark_cluster::client::{
-    Client, ClusterAbort, Index as ClusterIndex, Policy, Table as ClusterTable, Transaction,
+    Begun, Client, ClusterAbort, Index as ClusterIndex, Policy, Table as ClusterTable, Transaction,
 };
 use noonmark_cluster::message::ClientId;
 use noonmark_cluster::participant::Participant;
@@ -311,6 +311,8 @@ pub struct ClusterSession {
     shared: Arc<Shared>,
     client: Client<VirtualLink>,
     policy: Policy,
+    /// The transaction that is to be tried once, if it is one that may be put aside.
+    tried: Option<Begun>,
     rollbacks: u64,
     attempts_max: u64,
 }
@@ -334,20 +336,49 @@ impl ClusterSession {
         }
     }
 
+    /// Has the transaction that this runs be tried once, as the next attempt of one that may have been tried before.
+    pub(super) fn try_once<T>(&mut self, begun: &mut Begun, run: impl FnOnce(&mut Self) -> T) -> T {
+        let other = self.client.new_transaction();
+        self.tried = Some(std::mem::replace(begun, other));
+        let ended = run(self);
+        if let Some(tried) = self.tried.take() {
+            *begun = tried;
+        }
+        ended
+    }
+
+    /// Runs a transaction by the policy of the session.
+    ///
+    /// # Errors
+    /// As [`Client::transact`]; the outer one if this session is not to be run any more.
+    pub(super) fn transact<T, E: From<ClusterAbort>>(
+        &mut self,
+        body: impl AsyncFnMut(&mut Transaction<'_, VirtualLink>) -> Result<T, E>,
+    ) -> Result<Result<T, E>, ClusterAbort> {
+        self.transact_by(self.policy.clone(), body)
+    }
+
+    fn transact_by<T, E: From<ClusterAbort>>(
+        &mut self,
+        policy: Policy,
+        body: impl AsyncFnMut(&mut Transaction<'_, VirtualLink>) -> Result<T, E>,
+    ) -> Result<Result<T, E>, ClusterAbort> {
+        let attempts_max = if self.tried.is_some() { Some(1) } else { policy.attempts_max };
+        self.client.set_policy(Policy { attempts_max, ..policy });
+        let mut own = self.client.new_transaction();
+        let begun = self.tried.as_mut().unwrap_or(&mut own);
+        let ended = now(self.client.transact_on(begun, body));
+        self.attempts_max = self.attempts_max.max(begun.attempts().into());
+        self.count_refusals();
+        ended
+    }
+
     fn counted<T>(
         &mut self,
         policy: Policy,
         mut body: impl FnMut(&mut Transaction<'_, VirtualLink>) -> TxnResult<ClusterStore, T>,
     ) -> TxnResult<ClusterStore, T> {
-        let mut attempts = 0;
-        self.client.set_policy(policy);
-        let ended = now(self.client.transact(async |tx| {
-            attempts += 1;
-            body(tx)
-        }));
-        self.attempts_max = self.attempts_max.max(attempts);
-        self.count_refusals();
-        let ended = ended?;
+        let ended = self.transact_by(policy, async |tx| body(tx))?;
         self.rollbacks += u64::from(matches!(ended, Err(Failure::Rollback)));
         ended
     }
@@ -481,7 +512,14 @@ impl ClusterStore {
             None => client,
         };
         let shared = Arc::clone(&self.0);
-        Ok(ClusterSession { shared, client, policy: spec.policy.clone(), rollbacks: 0, attempts_max: 0 })
+        Ok(ClusterSession {
+            shared,
+            client,
+            policy: spec.policy.clone(),
+            tried: None,
+            rollbacks: 0,
+            attempts_max: 0,
+        })
     }
 }
 

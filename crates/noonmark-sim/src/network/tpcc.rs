@@ -9,16 +9,16 @@
 //!
 //! What it does not do: choose protocols.
 
+use super::abort_buffer::{AbortBuffer, Driver, Ended};
 use super::store::{ClusterSession, ClusterSpec, ClusterStore};
 use super::ycsb::{ClusterMeasured, Counted};
 use crate::Picoseconds;
 use crate::experiment::{self, ExperimentError, Job, Outcome, Plan};
 use noonmark::SESSIONS_MAX;
-use noonmark_cluster::client::ClusterAbort;
 use noonmark_cluster::partition::{IndexReach, Partitioning, ServerId};
 use noonmark_cluster::phases::PhaseTimes;
-use noonmark_workloads::store::{Failure, Session, Store};
-use noonmark_workloads::tpcc::{Options, Tpcc, Worker};
+use noonmark_workloads::store::{Session, Store, TxnResult};
+use noonmark_workloads::tpcc::{Options, RequestId, Tpcc, Worker};
 use noonmark_workloads::workload::{Condition, RunError, Share, Workload};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -32,16 +32,24 @@ pub enum ItemsAt {
     Hashed,
 }
 
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct TpccSpec {
+    /// The transactions, and their rows.
+    pub options: Options,
+    /// Where the rows of ITEM are.
+    pub items: ItemsAt,
+    /// How many transactions that have failed a worker has room for in its abort buffer [Sundial §6], each until its pause is over, while it runs
+    /// others. None: the worker pauses with its transaction.
+    pub abort_buffer: usize,
+}
+
 /// Runs it: `plan.workers` clients on each server. There must be as many warehouses on each server as on any other.
 ///
 /// # Errors
 /// [`ExperimentError`].
-pub fn run(
-    cluster: ClusterSpec,
-    options: Options,
-    items: ItemsAt,
-    plan: &Plan,
-) -> Result<ClusterMeasured, ExperimentError> {
+pub fn run(cluster: ClusterSpec, spec: TpccSpec, plan: &Plan) -> Result<ClusterMeasured, ExperimentError> {
+    let TpccSpec { options, items, abort_buffer } = spec;
     let (servers, warehouses) = (cluster.servers, options.scale.warehouses);
     if servers == 0 || warehouses % servers != 0 {
         let what = format!("{warehouses} warehouses cannot be spread evenly over {servers} servers");
@@ -72,7 +80,8 @@ pub fn run(
     workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
     let workers = experiment::make_workers(&workload, clients, plan.seed, plan.requests)?;
     let times = Cell::default();
-    let job = OfTpcc { store: &store, workload: &workload, finished: RefCell::default(), times: &times };
+    let finished = RefCell::default();
+    let job = OfTpcc { store: &store, workload: &workload, abort_buffer, finished, times: &times };
     let done = experiment::measure_by(store.cores(), &job, workers, plan, |limits, bodies| {
         store.run(limits, bodies)
     })?;
@@ -96,45 +105,62 @@ pub fn run(
 struct OfTpcc<'a> {
     store: &'a ClusterStore,
     workload: &'a Tpcc<ClusterStore>,
+    abort_buffer: usize,
     /// The workers that have left.
     finished: RefCell<Vec<Worker>>,
     /// Of the transactions that have ended within the measured time, those that called themselves off included.
     times: &'a Cell<PhaseTimes>,
 }
 
+struct Seated {
+    session: ClusterSession,
+    worker: Worker,
+    buffer: AbortBuffer<RequestId>,
+}
+
+/// One worker's.
+struct Terminal<'a> {
+    workload: &'a Tpcc<ClusterStore>,
+    worker: &'a mut Worker,
+}
+
+impl Driver<RequestId> for Terminal<'_> {
+    fn draw(&mut self) -> RequestId {
+        self.worker.next_request()
+    }
+
+    fn run(&mut self, session: &mut ClusterSession, request: &RequestId) -> TxnResult<ClusterStore, ()> {
+        self.workload.execute_request(session, self.worker, *request)
+    }
+}
+
 impl Job for OfTpcc<'_> {
     type Worker = Worker;
-    type Seated = (ClusterSession, Worker);
+    type Seated = Seated;
     type Counts = Counted;
 
     fn begin(&self, worker: Worker) -> Result<Self::Seated, RunError> {
         let servers = self.store.network().servers() as u16;
         let home = ServerId::new((worker.home() - 1) % servers);
-        Ok((self.store.session_at(Some(home))?, worker))
+        let session = self.store.session_at(Some(home))?;
+        Ok(Seated { session, worker, buffer: AbortBuffer::new(self.abort_buffer) })
     }
 
-    fn execute(&self, (session, worker): &mut Self::Seated) -> Result<Outcome, RunError> {
-        match self.workload.execute(session, worker) {
-            Ok(()) => Ok(Outcome::Committed),
-            Err(Failure::Rollback) => Ok(Outcome::CalledOff),
-            // The run is over, or it was given up.
-            Err(Failure::Abort(ClusterAbort::Closed)) => Ok(Outcome::Failed),
-            Err(Failure::Abort(abort)) if abort.is_retryable() => Ok(Outcome::Failed),
-            Err(Failure::Abort(abort)) => Err(RunError::transaction("a transaction of TPC-C", abort)),
-        }
+    fn execute(&self, Seated { session, worker, buffer }: &mut Self::Seated) -> Result<Outcome, RunError> {
+        buffer.execute(self.store, session, &mut Terminal { workload: self.workload, worker })
     }
 
-    fn note_end(&self, (session, _): &mut Self::Seated, counts: bool) -> Option<Picoseconds> {
-        let of_one = session.client().take_times();
+    fn note_end(&self, seated: &mut Self::Seated, counts: bool) -> Option<Picoseconds> {
+        let Ended { began_ps, times } = seated.buffer.take_ended()?;
         if counts {
-            let mut times = self.times.get();
-            times += of_one;
-            self.times.set(times);
+            let mut all = self.times.get();
+            all += times;
+            self.times.set(all);
         }
-        None
+        began_ps
     }
 
-    fn end(&self, (mut session, worker): Self::Seated) -> u64 {
+    fn end(&self, Seated { mut session, worker, .. }: Self::Seated) -> u64 {
         session.settle();
         self.finished.borrow_mut().push(worker);
         session.take_attempts_max()

@@ -4,25 +4,24 @@
 //! Each server has as many rows as any other, and a transaction takes each of its rows at home or, by the share of remote ones, from one
 //! of the other servers; which of that server's rows is drawn by a power law. All rows of a transaction are different.
 //!
-//! With an *abort buffer* [Sundial §6] a worker puts a transaction that has failed aside, until its pause is over, and runs another one
-//! meanwhile: of those whose pause is over the one that has waited longest, or a new one, if there is room for one more that fails. So as
-//! many are at work as there are workers, however many fail.
+//! What a client asks for hangs on nothing but the seed. So it can be drawn ahead, and only the rows that somebody will ask for need be there:
+//! ten million a server, of a kilobyte each, take no more memory than those of them do.
 //!
 //! What it does not do: insert, delete and scan.
 
-use super::store::{ClusterSession, ClusterSpec, ClusterStore, now};
+use super::abort_buffer::{AbortBuffer, Driver, Ended};
+use super::store::{ClusterSession, ClusterSpec, ClusterStore};
 use super::{PhaseBytes, Traffic};
 use crate::Picoseconds;
 use crate::experiment::{self, Done, ExperimentError, Job, Measured, Outcome, Plan};
-use noonmark::{Age, SESSIONS_MAX};
+use noonmark::SESSIONS_MAX;
 use noonmark_cluster::cache::CacheCounts;
-use noonmark_cluster::client::{ClusterAbort, Policy, Table};
-use noonmark_cluster::partition::Partitioning;
+use noonmark_cluster::client::{ClusterAbort, Table};
+use noonmark_cluster::partition::{Partitioning, ServerId};
 use noonmark_cluster::phases::PhaseTimes;
-use noonmark_core::Host;
 use noonmark_workloads::distribution::{PowerLaw, Scattered};
 use noonmark_workloads::random::Random;
-use noonmark_workloads::store::{Conflicts, IndexKind, Session, Store, Table as _, TableSpec};
+use noonmark_workloads::store::{Conflicts, IndexKind, Session, Store, Table as _, TableSpec, TxnResult};
 use noonmark_workloads::workload::RunError;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -53,8 +52,8 @@ pub struct YcsbSpec {
     pub writes_theta: f64,
     /// Whether the rows of a transaction are asked for all together, with one message to each server; if not, one by one.
     pub together: bool,
-    /// How many transactions that have failed a worker keeps aside, each until its pause is over, while it runs others. None: the worker
-    /// pauses with its transaction.
+    /// How many transactions that have failed a worker has room for in its abort buffer [Sundial §6], each until its pause is over, while it runs
+    /// others. None: the worker pauses with its transaction.
     pub abort_buffer: usize,
 }
 
@@ -107,7 +106,8 @@ impl ClusterMeasured {
     }
 }
 
-/// Runs it: `plan.workers` clients on each server.
+/// Runs it: `plan.workers` clients on each server. If each draws transactions ahead (`plan.requests`), only the rows are there that those are about, and who has
+/// run all of his begins again with the first.
 ///
 /// # Errors
 /// [`ExperimentError`].
@@ -116,46 +116,39 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
     // As a server's rows begin with its number.
     let bounds = (1..servers).map(|server| server.to_be_bytes().to_vec()).collect();
     let clients = usize::from(servers) * plan.workers;
-    let (policy, new_ages) = (cluster.policy.clone(), cluster.new_ages);
     let cluster = ClusterSpec {
         partitioning: Partitioning::Ranges(bounds),
         // A client may leave a branch behind at each server; beyond that, the oldest are forgotten.
         branches_max: (clients + 2).min(SESSIONS_MAX),
         ..cluster
     };
-    noonmark_workloads::driver::memory::check(spec.rows * u64::from(servers) * 1_150)?;
+    let drawing = &Drawing::new(spec, servers)?;
+    let seats: Vec<Requests<'_>> = (0..clients)
+        .map(|number| {
+            // (Another one loads the rows, and is the first at the first server.)
+            let home = ((number + 1) % usize::from(servers)) as u16;
+            Requests::new(drawing, home, Random::new(plan.seed, number as u64 + 1), plan.requests)
+        })
+        .collect();
+    let rows = drawing.asked_for(&seats);
+    noonmark_workloads::driver::memory::check(rows.len() as u64 * 1_150)?;
     let store = ClusterStore::new(cluster, plan.seed).map_err(RunError::from)?;
-    let table_spec = TableSpec::new("usertable").index(IndexKind::Hash).expected_rows(spec.rows);
+    let rows_a_server = rows.len() as u64 / u64::from(servers);
+    let table_spec = TableSpec::new("usertable").index(IndexKind::Hash).expected_rows(rows_a_server);
     let table: Table<(u16, u64), Fields> = store.table(&table_spec).map_err(RunError::from)?;
     let mut loader = store.session().map_err(RunError::from)?;
-    for server in 0..servers {
-        for first in (0..spec.rows).step_by(64) {
-            let load = loader.run(&store.scope(), |tx| {
-                for row in first..spec.rows.min(first + 64) {
-                    table.insert(tx, &(server, row), Fields { fields: [[b'x'; 100]; 10] })?;
-                }
-                Ok(())
-            });
-            load.map_err(|failure| RunError::transaction("loading", failure))?;
-        }
+    for some in rows.chunks(64) {
+        let load = loader.run(&store.scope(), |tx| {
+            for row in some {
+                table.insert(tx, row, Fields { fields: [[b'x'; 100]; 10] })?;
+            }
+            Ok(())
+        });
+        load.map_err(|failure| RunError::transaction("loading", failure))?;
     }
-    let law = |theta| PowerLaw::new(spec.rows, theta).map_err(|error| RunError::Setting(error.to_string()));
-    let (reads, writes) = (law(spec.reads_theta)?, law(spec.writes_theta)?);
-    let scattered = Scattered::new(spec.rows);
+    drop(rows);
     let times = Cell::default();
-    let job = OfYcsb {
-        store: &store,
-        table,
-        spec,
-        servers,
-        reads,
-        writes,
-        scattered,
-        times: &times,
-        policy,
-        new_ages,
-    };
-    let seats = (0..clients).map(|number| Random::new(plan.seed, number as u64 + 1)).collect();
+    let job = OfYcsb { store: &store, table, spec, times: &times };
     let done =
         experiment::measure_by(store.cores(), &job, seats, plan, |limits, bodies| store.run(limits, bodies))?;
     Ok(ClusterMeasured::of(done, times.get(), plan))
@@ -173,14 +166,8 @@ struct OfYcsb<'a> {
     store: &'a ClusterStore,
     table: Table<(u16, u64), Fields>,
     spec: YcsbSpec,
-    servers: u16,
-    reads: PowerLaw,
-    writes: PowerLaw,
-    scattered: Scattered,
     /// Of the transactions that have ended within the measured time.
     times: &'a Cell<PhaseTimes>,
-    policy: Policy,
-    new_ages: bool,
 }
 
 /// What has been counted up to some time.
@@ -207,40 +194,34 @@ impl Counted {
 /// A row, by its server and its number there, and whether it is written.
 type Access = ((u16, u64), bool);
 
-struct Seated {
-    session: ClusterSession,
-    home: u16,
-    random: Random,
-    rows: Vec<Access>,
-    /// What has failed, and is to be run again.
-    waiting: Vec<Waiting>,
-    /// When the transaction that has just ended began, and what its time went into, if others have been run meanwhile.
-    ended: Option<(u64, PhaseTimes)>,
+/// By which laws rows are drawn.
+struct Drawing {
+    spec: YcsbSpec,
+    servers: u16,
+    reads: PowerLaw,
+    writes: PowerLaw,
+    scattered: Scattered,
 }
 
-/// A transaction that has failed.
-struct Waiting {
-    rows: Vec<Access>,
-    age: Age,
-    began_ns: u64,
-    /// When its pause is over.
-    due_ns: u64,
-    times: PhaseTimes,
-}
+impl Drawing {
+    fn new(spec: YcsbSpec, servers: u16) -> Result<Self, RunError> {
+        let law =
+            |theta| PowerLaw::new(spec.rows, theta).map_err(|error| RunError::Setting(error.to_string()));
+        let (reads, writes) = (law(spec.reads_theta)?, law(spec.writes_theta)?);
+        Ok(Drawing { spec, servers, reads, writes, scattered: Scattered::new(spec.rows) })
+    }
 
-impl OfYcsb<'_> {
-    /// Draws the rows of a transaction.
-    fn draw(&self, seated: &mut Seated) {
-        let Seated { home, random, rows, .. } = seated;
-        rows.clear();
+    /// Draws the rows of a transaction of a client at this server.
+    fn draw(&self, home: u16, random: &mut Random) -> Vec<Access> {
+        let mut rows: Vec<Access> = Vec::with_capacity(self.spec.accesses);
         while rows.len() < self.spec.accesses {
             let is_remote = self.servers > 1 && random.below(100) < u64::from(self.spec.remote_percent);
             let server = match is_remote {
                 true => {
-                    ((u64::from(*home) + 1 + random.below(u64::from(self.servers) - 1))
+                    ((u64::from(home) + 1 + random.below(u64::from(self.servers) - 1))
                         % u64::from(self.servers)) as u16
                 }
-                false => *home,
+                false => home,
             };
             let is_write = random.below(1_000) < u64::from(self.spec.writes_permille);
             let law = if is_write { &self.writes } else { &self.reads };
@@ -249,13 +230,72 @@ impl OfYcsb<'_> {
                 rows.push(((server, row), is_write));
             }
         }
+        rows
     }
 
-    /// Runs the transaction that has been drawn.
-    fn transact(&self, seated: &mut Seated, age: Age) -> Result<(), ClusterAbort> {
-        let Seated { session, rows, .. } = seated;
+    /// The rows that these clients will ask for, in order: all, if they do not know yet.
+    fn asked_for(&self, clients: &[Requests<'_>]) -> Vec<(u16, u64)> {
+        if clients.iter().any(|client| client.ahead == 0) {
+            return (0..self.servers)
+                .flat_map(|server| (0..self.spec.rows).map(move |row| (server, row)))
+                .collect();
+        }
+        let mut rows = Vec::new();
+        for client in clients {
+            let mut random = client.first.clone();
+            for _ in 0..client.ahead {
+                rows.extend(self.draw(client.home, &mut random).into_iter().map(|(row, _)| row));
+            }
+            // (Most are asked for again and again.)
+            if rows.len() > 1 << 20 {
+                rows.sort_unstable();
+                rows.dedup();
+            }
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+}
+
+/// What one client asks for.
+struct Requests<'a> {
+    drawing: &'a Drawing,
+    home: u16,
+    first: Random,
+    /// How many transactions are known of. None: as many as there will be.
+    ahead: usize,
+    /// For the next.
+    random: Random,
+    /// How many of those have been drawn.
+    drawn: usize,
+}
+
+impl<'a> Requests<'a> {
+    fn new(drawing: &'a Drawing, home: u16, random: Random, ahead: usize) -> Self {
+        Requests { drawing, home, first: random.clone(), ahead, random, drawn: 0 }
+    }
+
+    fn draw(&mut self) -> Vec<Access> {
+        if self.ahead > 0 && self.drawn == self.ahead {
+            (self.random, self.drawn) = (self.first.clone(), 0);
+        }
+        self.drawn += 1;
+        self.drawing.draw(self.home, &mut self.random)
+    }
+}
+
+struct Seated<'a> {
+    session: ClusterSession,
+    requests: Requests<'a>,
+    buffer: AbortBuffer<Vec<Access>>,
+}
+
+impl OfYcsb<'_> {
+    /// Runs the transaction that has these rows.
+    fn transact(&self, session: &mut ClusterSession, rows: &[Access]) -> Result<(), ClusterAbort> {
         let (table, together) = (&self.table, self.spec.together);
-        let ended = now(session.client().transact_aged(age, async |tx| {
+        let ended = session.transact(async |tx| {
             let change = |at: usize, row: &mut Fields| {
                 if rows[at].1 {
                     row.fields[0][0] = row.fields[0][0].wrapping_add(1);
@@ -272,99 +312,53 @@ impl OfYcsb<'_> {
                 }
             }
             Ok(())
-        }));
-        session.count_refusals();
+        });
         ended.and_then(|ended| ended)
-    }
-
-    /// Runs transactions, those that have failed before among them, until one commits.
-    fn execute_some(&self, seated: &mut Seated) -> Result<Outcome, RunError> {
-        let cores = self.store.cores();
-        while !cores.is_over() {
-            let now_ns = cores.now_ns();
-            let first = (0..seated.waiting.len()).min_by_key(|&at| seated.waiting[at].due_ns);
-            let is_full = seated.waiting.len() >= self.spec.abort_buffer;
-            let mut one = match first.filter(|&at| is_full || seated.waiting[at].due_ns <= now_ns) {
-                Some(at) => seated.waiting.swap_remove(at),
-                None => {
-                    self.draw(seated);
-                    let rows = std::mem::take(&mut seated.rows);
-                    let age = seated.session.client().new_age();
-                    Waiting { rows, age, began_ns: now_ns, due_ns: now_ns, times: PhaseTimes::default() }
-                }
-            };
-            // (If there is room for no more.)
-            let paused = now(seated.session.client().pause_until(one.due_ns));
-            std::mem::swap(&mut seated.rows, &mut one.rows);
-            let ended = paused.and_then(|()| self.transact(seated, one.age));
-            std::mem::swap(&mut seated.rows, &mut one.rows);
-            one.times += seated.session.client().take_times();
-            let ended_ns = cores.now_ns();
-            match ended {
-                Ok(()) => {
-                    one.times.paused_ns = (ended_ns - one.began_ns).saturating_sub(one.times.total_ns());
-                    seated.ended = Some((one.began_ns, one.times));
-                    return Ok(Outcome::Committed);
-                }
-                Err(ClusterAbort::Closed) => break,
-                Err(abort) if abort.is_retryable() => {
-                    let longest_ns = u64::try_from(self.policy.backoff_max.as_nanos()).unwrap_or(u64::MAX);
-                    one.due_ns = ended_ns + seated.random.below(longest_ns.max(1));
-                    if self.new_ages {
-                        one.age = seated.session.client().new_age();
-                    }
-                    seated.waiting.push(one);
-                }
-                Err(abort) => return Err(RunError::transaction("a transaction", abort)),
-            }
-        }
-        Ok(Outcome::Failed)
     }
 }
 
-impl Job for OfYcsb<'_> {
-    type Worker = Random;
-    type Seated = Seated;
+/// One worker's.
+struct Asking<'a, 'r> {
+    job: &'a OfYcsb<'a>,
+    requests: &'a mut Requests<'r>,
+}
+
+impl Driver<Vec<Access>> for Asking<'_, '_> {
+    fn draw(&mut self) -> Vec<Access> {
+        self.requests.draw()
+    }
+
+    fn run(&mut self, session: &mut ClusterSession, rows: &Vec<Access>) -> TxnResult<ClusterStore, ()> {
+        Ok(self.job.transact(session, rows)?)
+    }
+}
+
+impl<'r> Job for OfYcsb<'r> {
+    type Worker = Requests<'r>;
+    type Seated = Seated<'r>;
     type Counts = Counted;
 
-    fn begin(&self, random: Random) -> Result<Seated, RunError> {
-        let mut session = self.store.session()?;
-        let home = session.client().id().server.number();
-        if self.spec.abort_buffer > 0 {
-            session.client().set_policy(Policy { attempts_max: Some(1), ..self.policy.clone() });
-        }
-        Ok(Seated { session, home, random, rows: Vec::new(), waiting: Vec::new(), ended: None })
+    fn begin(&self, requests: Requests<'r>) -> Result<Seated<'r>, RunError> {
+        let session = self.store.session_at(Some(ServerId::new(requests.home)))?;
+        Ok(Seated { session, requests, buffer: AbortBuffer::new(self.spec.abort_buffer) })
     }
 
-    fn execute(&self, seated: &mut Seated) -> Result<Outcome, RunError> {
-        if self.spec.abort_buffer > 0 {
-            return self.execute_some(seated);
-        }
-        self.draw(seated);
-        let age = seated.session.client().new_age();
-        match self.transact(seated, age) {
-            Ok(()) => Ok(Outcome::Committed),
-            // The run is over.
-            Err(ClusterAbort::Closed) => Ok(Outcome::Failed),
-            Err(abort) if abort.is_retryable() => Ok(Outcome::Failed),
-            Err(abort) => Err(RunError::transaction("a transaction", abort)),
-        }
+    fn execute(&self, seated: &mut Seated<'r>) -> Result<Outcome, RunError> {
+        let Seated { session, requests, buffer } = seated;
+        buffer.execute(self.store, session, &mut Asking { job: self, requests })
     }
 
-    fn note_end(&self, seated: &mut Seated, counts: bool) -> Option<Picoseconds> {
-        let (began_ns, of_one) = match seated.ended.take() {
-            Some((began_ns, times)) => (Some(began_ns), times),
-            None => (None, seated.session.client().take_times()),
-        };
+    fn note_end(&self, seated: &mut Seated<'r>, counts: bool) -> Option<Picoseconds> {
+        let Ended { began_ps, times } = seated.buffer.take_ended()?;
         if counts {
-            let mut times = self.times.get();
-            times += of_one;
-            self.times.set(times);
+            let mut all = self.times.get();
+            all += times;
+            self.times.set(all);
         }
-        began_ns.map(|began_ns| began_ns * 1_000)
+        began_ps
     }
 
-    fn end(&self, mut seated: Seated) -> u64 {
+    fn end(&self, mut seated: Seated<'r>) -> u64 {
         seated.session.settle();
         seated.session.take_attempts_max()
     }

@@ -51,8 +51,10 @@ impl Cell {
 /// How large runs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Rows of YCSB in Granularity's form, and in Sundial's.
+    /// Rows of YCSB in Granularity's form, and in Sundial's on one server.
     pub rows: u64,
+    /// Rows of each server of a cluster of YCSB in Sundial's form.
+    pub rows_a_server: u64,
     /// Rows of YCSB in Dynamic's form.
     pub contended_rows: u64,
     /// Customers in a district of TPC-C.
@@ -71,6 +73,7 @@ impl Size {
     /// As large as in the paper; for four virtual milliseconds, in which 128 cores commit some thousands to some ten thousands.
     pub const FULL: Size = Size {
         rows: 10_000_000,
+        rows_a_server: 10_000_000,
         contended_rows: 100_000,
         customers: 3_000,
         items: 100_000,
@@ -82,6 +85,7 @@ impl Size {
     /// Smaller tables where they are large, and so more contention; for one virtual millisecond.
     pub const QUICK: Size = Size {
         rows: 100_000,
+        rows_a_server: 5_000,
         contended_rows: 100_000,
         customers: 300,
         items: 10_000,
@@ -134,7 +138,8 @@ impl Size {
         match workload {
             Workload::Ycsb { .. } | Workload::Leased(_) => self.rows.saturating_mul(180),
             Workload::Spanning(spanning) => {
-                self.spanning_rows(spanning).saturating_mul(u64::from(spanning.servers.count) * 1_200)
+                let all = self.spanning_rows(spanning).saturating_mul(spanning.servers.count.into());
+                all.min(spanning.asked_for_about(self)).saturating_mul(1_400)
             }
             // (Some experiments have more warehouses than their variant says, and fewer rows for it.)
             Workload::Warehouses(warehouses) => {
@@ -150,8 +155,8 @@ impl Size {
 
     /// Rows of one kilobyte, of each server.
     pub(super) fn spanning_rows(&self, spanning: &Spanning) -> u64 {
-        let as_many_as_fit = (self.rows / 20 / u64::from(spanning.fewer_rows.max(1))).max(100);
-        spanning.rows.map_or(as_many_as_fit, u64::from)
+        let as_in_the_paper = (self.rows_a_server / u64::from(spanning.fewer_rows.max(1))).max(100);
+        spanning.rows.map_or(as_in_the_paper, u64::from)
     }
 
     /// Of all workers together.

@@ -54,28 +54,14 @@ pub(super) const TEN_ROUND_TRIPS: Alternative = Alternative {
     words: "pauses of up to ten round trips",
     change: |variant| of_servers(variant, |servers| servers.backoff_round_trips = 10),
 };
-pub(super) const BUFFERED: Alternative = Alternative {
-    words: "an abort buffer of ten: workers run others while one pauses",
-    change: |variant| of_spanning(variant, |spanning| spanning.abort_buffer = 10),
-};
-pub(super) const BUFFERED_TOGETHER: Alternative = Alternative {
-    words: "that, and all rows of a transaction asked for together",
-    change: |variant| {
-        of_spanning(variant, |spanning| {
-            (spanning.abort_buffer, spanning.servers.together) = (10, true);
-        });
-    },
-};
 pub(super) const UNBUFFERED: Alternative = Alternative {
     words: "no abort buffer: a worker pauses with its transaction",
-    change: |variant| of_spanning(variant, |spanning| spanning.abort_buffer = 0),
+    change: |variant| of_servers(variant, |servers| servers.abort_buffer = 0),
 };
 pub(super) const UNBUFFERED_TOGETHER: Alternative = Alternative {
     words: "no abort buffer, and all rows of a transaction asked for together",
     change: |variant| {
-        of_spanning(variant, |spanning| {
-            (spanning.abort_buffer, spanning.servers.together) = (0, true);
-        });
+        of_servers(variant, |servers| (servers.abort_buffer, servers.together) = (0, true));
     },
 };
 pub(super) const NEW_AGES: Alternative = Alternative {

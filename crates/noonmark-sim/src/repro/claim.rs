@@ -158,7 +158,7 @@ pub enum Test {
         /// So many times.
         paper: f64,
     },
-    /// So many times as much commits under one as under another as a commit takes less time, pauses included: within a twentieth.
+    /// So many times as much commits under one as under another as a commit takes less time at work: within a twentieth.
     ClosedLoop {
         /// The one.
         of: At,

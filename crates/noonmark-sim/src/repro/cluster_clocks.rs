@@ -3,7 +3,7 @@
 //!
 //! What is not here is on the page ([`Experiment::left_out`]).
 
-use super::cluster::{COLD_START, FIGURE, PAUSING, PRINTED, SUNDIAL, THREADS};
+use super::cluster::{COLD_START, FIGURE, PRINTED, SUNDIAL, THREADS};
 use super::{At, Axis, Claim, Experiment, Kind, Points, Rules, Test};
 use noonmark::Protocol;
 use noonmark_workloads::store::Granularity::Coarse;
@@ -35,13 +35,13 @@ const FIGURE_13: &[Claim] = &[
         section: "§6.6",
         words: "even if clocks agree, fewer commit under multiversion ordering than under Sundial, as writes come too late",
         test: Test::Faster { of: SUNDIAL, than: &[FIXED], granularity: Coarse, points: &[0] },
-        reason: "",
+        reason: NO_LEASES,
     },
     Claim {
         section: "§6.6",
         words: "and so they do beside Sundial as printed",
         test: Test::Faster { of: PRINTED, than: &[FIXED], granularity: Coarse, points: &[0] },
-        reason: "where rows are few and hot, more of those fail that find a row locked than of those that come too late",
+        reason: NO_LEASES,
     },
     Claim {
         section: "§6.6",
@@ -69,6 +69,9 @@ const FIGURE_13: &[Claim] = &[
     },
 ];
 
+/// Why so much commits though so much fails.
+const NO_LEASES: &str = "far more of its attempts fail, 40 % for 6 and 13, but workers run others while those pause; and what commits takes less time, 183 µs for 262 and 276 (medians), as no leases are to be renewed";
+
 /// What of Figure 13 is not here.
 const OF_CLOCKS: &[(&str, &str)] = &[
     (
@@ -83,6 +86,5 @@ const OF_CLOCKS: &[(&str, &str)] = &[
         "clocks that run apart",
         "here each server's clock is wrong by the same all the time, the first by nothing and the last by most",
     ),
-    PAUSING,
     COLD_START,
 ];

@@ -10,7 +10,7 @@
 //! and where it says nothing, what the program that its authors published does; the machine's constants are in
 //! [`machine`](crate::machine), older still. What does not come out is reported like what does.
 //!
-//! Read [`granularity`], [`dynamic`], [`sundial`], [`slow_clocks`], [`cluster`], [`cluster_ranges`] and [`disttictoc`] for the experiments, `cell.rs` for one run, `claim.rs` for what words become, and `judge.rs` for whether it holds.
+//! Read [`granularity`], [`dynamic`], [`sundial`], [`slow_clocks`], [`cluster`] and those that it names, and [`disttictoc`] for the experiments, `cell.rs` for one run, `claim.rs` for what words become, and `judge.rs` for whether it holds.
 //!
 //! What it does not do: it prints nothing, and measures no real time.
 
@@ -19,10 +19,12 @@ mod cell;
 mod choices;
 mod claim;
 pub mod cluster;
+pub mod cluster_aborts;
 pub mod cluster_cache;
 pub mod cluster_clocks;
 pub mod cluster_ranges;
 pub mod cluster_tpcc;
+pub mod cluster_ycsb;
 mod cost;
 pub mod disttictoc;
 pub mod dynamic;
@@ -60,7 +62,11 @@ use noonmark_workloads::tpcc::{Homes, Items, OrderNumbers};
 
 /// All experiments, by paper, in the order of their figures.
 pub fn all() -> impl Iterator<Item = &'static Experiment> + Clone {
-    let of_sundial = cluster::ALL.iter().chain(cluster_cache::ALL).chain(cluster_clocks::ALL);
+    let of_sundial = cluster_ycsb::ALL
+        .iter()
+        .chain(cluster_aborts::ALL)
+        .chain(cluster_cache::ALL)
+        .chain(cluster_clocks::ALL);
     let clusters = of_sundial.chain(cluster_ranges::ALL).chain(cluster_tpcc::ALL).chain(disttictoc::ALL);
     let papers = granularity::ALL.iter().chain(dynamic::ALL).chain(sundial::ALL).chain(clusters);
     papers.chain(slow_clocks::ALL).chain(splitting::ALL)

@@ -31,6 +31,8 @@ pub struct Servers {
     pub backoff_max_us: u32,
     /// Or below so many round trips, if any.
     pub backoff_round_trips: u8,
+    /// How many transactions that have failed a worker puts aside, each until its pause is over, while it runs others; none: it pauses with them.
+    pub abort_buffer: u8,
     /// Whether each attempt has an age of its own.
     pub new_ages: bool,
     /// Who is asked to prepare, and told.
@@ -140,8 +142,6 @@ impl Servers {
         let latency = self.site.latency(latency_ns);
         let between_ns = self.site.between_ns(self.count);
         let farthest_ns = between_ns.iter().flatten().copied().max().unwrap_or(0);
-        let pairs = between_ns.iter().flatten().filter(|ns| **ns > 0);
-        let mean_ns = pairs.clone().sum::<u64>() / (pairs.count() as u64).max(1);
         let cache = |reuse| CacheOptions {
             bytes_max: copies_bytes as usize,
             reuse: match reuse {
@@ -168,7 +168,7 @@ impl Servers {
                 attempts_max: None,
                 backoff_max: match self.backoff_round_trips {
                     0 => Duration::from_micros(self.backoff_max_us.into()),
-                    trips => Duration::from_nanos(u64::from(trips) * 2 * (latency_ns + mean_ns)),
+                    trips => Duration::from_nanos(u64::from(trips) * self.round_trip_ns()),
                 },
                 backoff_round_trips: None,
                 // The papers know of none.
@@ -196,11 +196,24 @@ impl Servers {
         }
     }
 
-    /// Of a run that is planned for virtual cores: longer, as transactions take so much longer; but as many times shorter as there are 32 servers, which
+    /// How long a message is on its way to another server and back, on the average over all pairs.
+    pub(super) fn round_trip_ns(&self) -> u64 {
+        let between_ns = self.site.between_ns(self.count);
+        let pairs = between_ns.iter().flatten().filter(|ns| **ns > 0);
+        let mean_ns = pairs.clone().sum::<u64>() / (pairs.count() as u64).max(1);
+        2 * (u64::from(self.latency_us) * 1_000 + mean_ns)
+    }
+
+    /// Of what is planned for virtual cores: longer, as transactions take so much longer; but as many times shorter as there are 32 servers, which
     /// get through as many transactions in less time.
+    pub(super) fn longer_ps(&self, ps: Picoseconds) -> Picoseconds {
+        ps * self.site.slower() / Picoseconds::from(self.count / 32).max(1)
+    }
+
+    /// A run of that.
     pub(super) fn longer(&self, plan: Plan) -> Plan {
-        let times = |ps: Picoseconds| ps * self.site.slower() / Picoseconds::from(self.count / 32).max(1);
-        Plan { warm_up_ps: times(plan.warm_up_ps), measured_ps: times(plan.measured_ps), ..plan }
+        let (warm_up_ps, measured_ps) = (self.longer_ps(plan.warm_up_ps), self.longer_ps(plan.measured_ps));
+        Plan { warm_up_ps, measured_ps, ..plan }
     }
 
     /// What is said of a run on them.
@@ -243,6 +256,7 @@ impl Servers {
             together,
             backoff_max_us,
             backoff_round_trips,
+            abort_buffer,
             new_ages,
             two_phase_commit,
             wait_max_us,
@@ -301,6 +315,13 @@ impl Servers {
                     (0, most) => format!("pauses for a random time below {most} µs"),
                     (1, _) => "pauses for a random time below a round trip".into(),
                     (trips, _) => format!("pauses for a random time below {trips} round trips"),
+                },
+            ),
+            (
+                "the worker of one that pauses",
+                match abort_buffer {
+                    0 => "pauses with it".into(),
+                    most => format!("runs others, until {most} have failed and wait (an abort buffer)"),
                 },
             ),
             ("who is run again", either(new_ages, "has a new age", "keeps its age")),

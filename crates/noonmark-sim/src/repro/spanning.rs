@@ -3,6 +3,7 @@
 //! What it does not do: say what a paper says; see [`cluster`](super::cluster).
 
 use super::cell::{Cell, Size, plan_of, unfit};
+use super::cluster::MOST;
 use super::{Axis, Rules, Servers, Workload};
 use crate::experiment::ExperimentError;
 use crate::network;
@@ -22,8 +23,6 @@ pub struct Spanning {
     pub fewer_rows: u32,
     /// So many instead, whatever the [size](Size) is.
     pub rows: Option<u32>,
-    /// How many transactions that have failed a worker keeps aside while it runs others; none: it pauses with them.
-    pub abort_buffer: u8,
     /// How many of a thousand accesses are writes.
     pub writes_permille: u16,
     /// How many of a hundred are to another server.
@@ -38,13 +37,37 @@ pub struct Spanning {
     pub repetition: u8,
 }
 
+/// How many rows a transaction accesses.
+const ACCESSES: usize = 16;
+
 impl Spanning {
+    /// How many transactions a client is asked for in a run, at most, about: in each it makes all accesses, and a round trip for those that are remote, together or one
+    /// by one.
+    fn requests(&self, size: &Size) -> usize {
+        let run_ns = self.servers.longer_ps(size.warm_up_ps + size.measured_ps) / 1_000;
+        let (accesses, round_trip_ns) = (ACCESSES as u64, self.servers.round_trip_ns());
+        let remote_ns = match (self.servers.count, self.servers.together) {
+            (..=1, _) => 0,
+            (_, true) => round_trip_ns,
+            (_, false) => accesses * u64::from(self.remote_percent) * round_trip_ns / 100,
+        };
+        let least_ns = accesses * u64::from(self.servers.access_ns) + remote_ns;
+        usize::try_from(run_ns / least_ns.max(1)).unwrap_or(usize::MAX).saturating_add(1)
+    }
+
+    /// How many different rows are asked for at the most, about.
+    pub(super) fn asked_for_about(&self, size: &Size) -> u64 {
+        let clients = u64::from(self.servers.count) * MOST as u64;
+        let all = (clients * ACCESSES as u64).saturating_mul(self.requests(size) as u64);
+        // (Of five accesses by a power law of 0.9 two are to rows that somebody else accesses, too.)
+        if self.reads_skew < 50 { all } else { all / 5 * 3 }
+    }
+
     pub(super) fn in_words(&self) -> Vec<(&'static str, String)> {
         let Spanning {
             servers,
             fewer_rows: _,
             rows: _,
-            abort_buffer,
             writes_permille,
             remote_percent,
             reads_skew,
@@ -56,13 +79,6 @@ impl Spanning {
         let skew = |skew: u16| format!("{}", f64::from(skew) / 100.0);
         let mut words = servers.in_words();
         words.extend([
-            (
-                "the worker of one that pauses",
-                match abort_buffer {
-                    0 => "pauses with it".into(),
-                    most => format!("runs others, until {most} have failed and wait (an abort buffer)"),
-                },
-            ),
             (Axis::WRITES, share(writes_permille)),
             ("accesses to other servers", format!("{remote_percent} %")),
             (Axis::SKEW, skew(reads_skew)),
@@ -90,16 +106,16 @@ pub(super) fn run(
     let copies_bytes = rows * ROW_BYTES * u64::from(spanning.cache_permille) / 1_000;
     let spec = YcsbSpec {
         rows,
-        accesses: 16,
+        accesses: ACCESSES,
         writes_permille: spanning.writes_permille,
         remote_percent: spanning.remote_percent,
         reads_theta: f64::from(spanning.reads_skew) / 100.0,
         writes_theta: f64::from(spanning.writes_skew) / 100.0,
         together: servers.together,
-        abort_buffer: spanning.abort_buffer.into(),
+        abort_buffer: servers.abort_buffer.into(),
     };
     let seed = seed.wrapping_add(spanning.repetition.into());
-    let plan = servers.longer(plan_of(cell, size, seed, 0));
+    let plan = servers.longer(plan_of(cell, size, seed, spanning.requests(size)));
     let found = network::ycsb::run(servers.spec(protocol, reuse, copies_bytes), spec, &plan)?;
     let parameters = BTreeMap::from([("rows".to_owned(), rows.to_string())]);
     Ok(servers.report(cell, "ycsb", seed, parameters, found))

@@ -5,7 +5,7 @@
 use super::cell::{Cell, Size, plan_of, unfit};
 use super::{Rules, Servers, Workload};
 use crate::experiment::ExperimentError;
-use crate::network::tpcc::{self, ItemsAt};
+use crate::network::tpcc::{self, ItemsAt, TpccSpec};
 use noonmark_workloads::report::{Reproduction, RunReport};
 use noonmark_workloads::store::{Granularity, IndexKind};
 use noonmark_workloads::tpcc::population::Scale;
@@ -81,7 +81,6 @@ impl Warehouses {
             (Reproduction::WAREHOUSES, a_server.to_string()),
             ("transactions", "all five, 45 : 43 : 4 : 4 : 4".to_owned()),
             ("a payment", payment.to_owned()),
-            ("the worker of one that pauses", "pauses with it".to_owned()),
             ("room for copies", format!("{} % of all items at a server", f64::from(cache_permille) / 10.0)),
         ]);
         words
@@ -126,7 +125,8 @@ pub(super) fn run(
         points: IndexKind::Hash,
     };
     let plan = servers.longer(plan_of(cell, size, seed, 256));
-    let found = tpcc::run(servers.spec(protocol, reuse, copies_bytes), options, items, &plan)?;
+    let spec = TpccSpec { options, items, abort_buffer: servers.abort_buffer.into() };
+    let found = tpcc::run(servers.spec(protocol, reuse, copies_bytes), spec, &plan)?;
     let parameters = BTreeMap::from([
         ("customers per district".to_owned(), scale.customers.to_string()),
         ("items".to_owned(), scale.items.to_string()),

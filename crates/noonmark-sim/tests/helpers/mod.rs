@@ -6,6 +6,7 @@ use noonmark_workloads::report::{Reproduction, RunReport};
 /// A size for tests.
 pub const SMALL: Size = Size {
     rows: 20_000,
+    rows_a_server: 1_000,
     contended_rows: 20_000,
     customers: 30,
     items: 1_000,

@@ -73,7 +73,7 @@ pub use new_order::{LineAnswer, NewOrderAnswer};
 pub use order_status::OrderStatusAnswer;
 pub use payment::PaymentAnswer;
 pub use stock_level::Met;
-pub use worker::{Tally, Worker};
+pub use worker::{RequestId, Tally, Worker};
 
 use crate::store::{IndexKind, Store, TxnResult};
 use crate::workload::{Condition, RunError, Seat, Share, Workload};
@@ -266,6 +266,19 @@ impl<S: Store> Tpcc<S> {
         parameters
     }
 
+    /// Runs one of the worker's requests, which may have been run before, and given up.
+    ///
+    /// # Errors
+    /// As [`Workload::execute`].
+    pub fn execute_request(
+        &self,
+        session: &mut S::Session,
+        worker: &mut Worker,
+        request: RequestId,
+    ) -> TxnResult<S, ()> {
+        worker.run(request, &self.tables, &self.options, session)
+    }
+
     /// What every worker together has counted.
     fn total(workers: &[Worker]) -> Tally {
         workers.iter().fold(Tally::default(), |sum, worker| sum.plus(worker.tally()))
@@ -308,7 +321,8 @@ impl<S: Store> Workload<S> for Tpcc<S> {
     }
 
     fn execute(&self, session: &mut S::Session, worker: &mut Worker) -> TxnResult<S, ()> {
-        worker.run_next(&self.tables, &self.options, session)
+        let request = worker.next_request();
+        self.execute_request(session, worker, request)
     }
 
     /// The standard's twelve conditions, as far as they can hold, one of STOCK, and what the workers' tallies say.

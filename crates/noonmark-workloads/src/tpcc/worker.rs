@@ -41,6 +41,10 @@ impl Tally {
     }
 }
 
+/// One of a worker's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId(usize);
+
 /// Runs the requests of one home warehouse's terminals, one after another.
 #[derive(Debug)]
 pub struct Worker {
@@ -86,15 +90,22 @@ impl Worker {
         self.tally
     }
 
-    /// Runs the next request until it commits or rolls itself back.
-    pub(super) fn run_next<S: Store>(
+    /// The next of its requests.
+    pub fn next_request(&mut self) -> RequestId {
+        let request = RequestId(self.at);
+        self.at = if self.at + 1 == self.requests.len() { 0 } else { self.at + 1 };
+        request
+    }
+
+    /// Runs a request until it commits or rolls itself back.
+    pub(super) fn run<S: Store>(
         &mut self,
+        request: RequestId,
         tables: &Tables<S>,
         options: &Options,
         session: &mut S::Session,
     ) -> TxnResult<S, ()> {
-        let Some(request) = self.requests.get(self.at) else { return Err(Failure::Rollback) };
-        self.at = if self.at + 1 == self.requests.len() { 0 } else { self.at + 1 };
+        let Some(request) = self.requests.get(request.0) else { return Err(Failure::Rollback) };
         let w_id = self.w_id;
         // Answers go through black_box: a terminal would be shown them, so they may not be optimized away.
         let outcome = match request {
