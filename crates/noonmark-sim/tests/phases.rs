@@ -120,6 +120,7 @@ fn rows_that_nobody_asks_for_change_nothing() {
         let figures = |requests| {
             let run = run_ahead(ClusterSpec::new(4, protocol), 10, 10_000, requests);
             // (Bytes may differ a little: times stand in the words of a refusal.)
+            assert_eq!(run.began_again > 0, requests == 5, "{protocol}: {}", run.began_again);
             (run.measured.committed, run.measured.aborted, run.messages)
         };
         let (all, asked_for, few) = (figures(0), figures(200), figures(5));

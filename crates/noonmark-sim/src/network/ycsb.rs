@@ -72,6 +72,8 @@ pub struct ClusterMeasured {
     pub phase_bytes: PhaseBytes,
     /// What caches have counted.
     pub cache: CacheCounts,
+    /// How often a client had run all transactions that it knew of, and began again with the first.
+    pub began_again: u64,
 }
 
 impl ClusterMeasured {
@@ -102,6 +104,7 @@ impl ClusterMeasured {
             times,
             phase_bytes: after.phase_bytes - before.phase_bytes,
             cache: after.cache - before.cache,
+            began_again: 0,
         }
     }
 }
@@ -151,7 +154,8 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
     let job = OfYcsb { store: &store, table, spec, times: &times };
     let done =
         experiment::measure_by(store.cores(), &job, seats, plan, |limits, bodies| store.run(limits, bodies))?;
-    Ok(ClusterMeasured::of(done, times.get(), plan))
+    let began_again = drawing.began_again.get();
+    Ok(ClusterMeasured { began_again, ..ClusterMeasured::of(done, times.get(), plan) })
 }
 
 fn rules_between(before: &Conflicts, after: &Conflicts) -> BTreeMap<String, u64> {
@@ -201,6 +205,8 @@ struct Drawing {
     reads: PowerLaw,
     writes: PowerLaw,
     scattered: Scattered,
+    /// How often a client had to begin again.
+    began_again: Cell<u64>,
 }
 
 impl Drawing {
@@ -208,7 +214,8 @@ impl Drawing {
         let law =
             |theta| PowerLaw::new(spec.rows, theta).map_err(|error| RunError::Setting(error.to_string()));
         let (reads, writes) = (law(spec.reads_theta)?, law(spec.writes_theta)?);
-        Ok(Drawing { spec, servers, reads, writes, scattered: Scattered::new(spec.rows) })
+        let (scattered, began_again) = (Scattered::new(spec.rows), Cell::new(0));
+        Ok(Drawing { spec, servers, reads, writes, scattered, began_again })
     }
 
     /// Draws the rows of a transaction of a client at this server.
@@ -279,6 +286,7 @@ impl<'a> Requests<'a> {
     fn draw(&mut self) -> Vec<Access> {
         if self.ahead > 0 && self.drawn == self.ahead {
             (self.random, self.drawn) = (self.first.clone(), 0);
+            self.drawing.began_again.set(self.drawing.began_again.get() + 1);
         }
         self.drawn += 1;
         self.drawing.draw(self.home, &mut self.random)

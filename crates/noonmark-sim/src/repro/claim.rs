@@ -12,7 +12,7 @@ use noonmark_workloads::store::Granularity;
 
 /// When a figure agrees with the paper's, in words.
 pub const AGREES_IF: &str = "a figure within a quarter of the paper's; a ratio, besides, no further from the paper's than half of how far that is from 1, or a tenth; \
-                             where the paper gives a bound or an order, if that holds";
+                             where the paper gives a bound or an order, if that holds; reasons are of full size and seed 1";
 
 /// What a paper's text says of an experiment.
 #[derive(Debug)]

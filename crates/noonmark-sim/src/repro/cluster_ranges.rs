@@ -326,6 +326,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "30 seconds",
-        "here it is one seed, and what comes through in the time; another seed is another repetition (--seed, --seeds)",
+        "here it is one seed, and what comes through in the time, without what is still put aside at its end, which is in no latency; another seed is another repetition (--seed, --seeds)",
     ),
 ];

@@ -41,8 +41,8 @@ pub struct Spanning {
 const ACCESSES: usize = 16;
 
 impl Spanning {
-    /// How many transactions a client is asked for in a run, at most, about: in each it makes all accesses, and a round trip for those that are remote, together or one
-    /// by one.
+    /// How many transactions a client is asked for in a run, about: in each it makes all accesses, and a round trip for those that are remote, together or one by one.
+    /// (Where copies spare those it may be asked for more, and begins again: reports say so.)
     fn requests(&self, size: &Size) -> usize {
         let run_ns = self.servers.longer_ps(size.warm_up_ps + size.measured_ps) / 1_000;
         let (accesses, round_trip_ns) = (ACCESSES as u64, self.servers.round_trip_ns());
@@ -117,6 +117,10 @@ pub(super) fn run(
     let seed = seed.wrapping_add(spanning.repetition.into());
     let plan = servers.longer(plan_of(cell, size, seed, spanning.requests(size)));
     let found = network::ycsb::run(servers.spec(protocol, reuse, copies_bytes), spec, &plan)?;
-    let parameters = BTreeMap::from([("rows".to_owned(), rows.to_string())]);
+    let mut parameters = BTreeMap::from([("rows".to_owned(), rows.to_string())]);
+    if found.began_again > 0 {
+        let what = "times that a client had run all that it knew of, and began again";
+        parameters.insert(what.to_owned(), found.began_again.to_string());
+    }
     Ok(servers.report(cell, "ycsb", seed, parameters, found))
 }
