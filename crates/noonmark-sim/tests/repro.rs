@@ -583,22 +583,22 @@ fn sundial_figure_15() {
 #[test]
 fn a_commit_costs_the_same_on_any_number_of_servers() {
     let (runs, verdicts) =
-        experiment("cluster-servers", Size { rows_a_server: 500_000, measured_ps: 400_000_000, ..SMALL });
+        experiment("cluster-servers", Size { rows_a_server: 500_000, measured_ps: 150_000_000, ..SMALL });
     assert_eq!(
         runs,
         [
-            ("sundial", 16, 3995, 754),
-            ("two-phase-wait-die", 16, 3784, 4152),
-            ("f1", 16, 2983, 1589),
-            ("dynamic, frozen without end", 16, 3479, 1974),
-            ("dynamic", 16, 3925, 584),
-            ("tictoc", 16, 3821, 777),
-            ("sundial", 64, 8153, 1536),
-            ("two-phase-wait-die", 64, 8005, 7651),
-            ("f1", 64, 6190, 3025),
-            ("dynamic, frozen without end", 64, 7371, 3341),
-            ("dynamic", 64, 7943, 1201),
-            ("tictoc", 64, 7842, 1435)
+            ("sundial", 16, 1517, 258),
+            ("two-phase-wait-die", 16, 1506, 1486),
+            ("f1", 16, 1160, 579),
+            ("dynamic, frozen without end", 16, 1412, 642),
+            ("dynamic", 16, 1514, 191),
+            ("tictoc", 16, 1494, 260),
+            ("sundial", 64, 3155, 535),
+            ("two-phase-wait-die", 64, 3205, 2665),
+            ("f1", 64, 2497, 1050),
+            ("dynamic, frozen without end", 64, 2926, 1030),
+            ("dynamic", 64, 3064, 406),
+            ("tictoc", 64, 3002, 536)
         ]
     );
     assert_eq!(verdicts, [Verdict::Agrees, Verdict::NotRun]);
@@ -608,7 +608,7 @@ fn a_commit_costs_the_same_on_any_number_of_servers() {
 /// in the same time.
 #[test]
 fn a_commit_costs_the_same_on_256_servers() {
-    let size = Size { rows_a_server: 5_000_000, warm_up_ps: 200_000_000, measured_ps: 800_000_000, ..SMALL };
+    let size = Size { rows_a_server: 5_000_000, warm_up_ps: 150_000_000, measured_ps: 300_000_000, ..SMALL };
     let plan = Plan { experiments: vec![named("cluster-servers")], few: false, size, ..LOOK };
     let at = |protocol: Protocol, servers: &str| {
         let is_meant = |cell: &Cell| {
