@@ -16,7 +16,7 @@ use crate::fuzz::{Seeded, Verdict, fewer};
 use noonmark::branch::{BranchHost, FROZEN_TICKS};
 use noonmark::{Leases, Order, Protocol, RANGE_ROOM_DEFAULT, Timestamp};
 use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
-use noonmark_cluster::client::Policy;
+use noonmark_cluster::client::{Begun, Policy};
 use noonmark_cluster::partition::{IndexReach, Partitioning};
 use noonmark_cluster::planted::Planted;
 use noonmark_cluster::table_lease::TableLeases;
@@ -64,6 +64,8 @@ pub struct ClusterCase {
     pub by_index: bool,
     /// Whether a transaction asks for all of its keys together.
     pub together: bool,
+    /// Whether clients try each transaction once, and those that follow one that has failed as that one, of its age.
+    pub puts_aside: bool,
     /// Whether the history must be serializable in real time. As drawn, if the cluster promises it.
     pub asks_for_strict: bool,
 }
@@ -179,6 +181,7 @@ impl ClusterCase {
             writes_per_key: [1, 3, 20, 60][pick(4) as usize],
             by_index: false,
             together: false,
+            puts_aside: false,
             asks_for_strict: false,
         };
         // Now and then servers must forget who keeps nobody out.
@@ -268,6 +271,7 @@ impl ClusterCase {
         case.cluster.waits_until_told = random.below(8) == 0;
         case.cluster.asks_everybody = random.below(8) == 0;
         case.cluster.meets_frozen_at_once = Random::new(seed, 17).below(4) == 0;
+        case.puts_aside = Random::new(seed, 18).below(6) == 0;
         // Rows of several tables that are hot together are mostly at one server, where all tables are spread alike.
         let mut random = Random::new(seed, 16);
         let mut pick = |below: u64| random.below(below);
@@ -352,11 +356,26 @@ impl ClusterCase {
                         Ok(session) => session,
                         Err(error) => return ended.borrow_mut().error = Some(error.to_string()),
                     };
-                    for _ in 0..self.transactions {
+                    // What has failed, and is to be tried again when others have been.
+                    let mut aside: Vec<Begun> = Vec::new();
+                    for at in 0..self.transactions {
                         if store.cores().is_over() {
                             break;
                         }
-                        match workload.execute(&mut session, &mut worker) {
+                        let ended_so = if self.puts_aside {
+                            // (As old as the first of them every other time. To a client what it is asked for is no matter.)
+                            let first = (at % 2 == 0 && !aside.is_empty()).then(|| aside.remove(0));
+                            let mut begun = first.unwrap_or_else(|| session.client().new_transaction());
+                            let ended_so = session
+                                .try_once(&mut begun, |session| workload.execute(session, &mut worker));
+                            if ended_so.is_err() {
+                                aside.push(begun);
+                            }
+                            ended_so
+                        } else {
+                            workload.execute(&mut session, &mut worker)
+                        };
+                        match ended_so {
                             Ok(()) => ended.borrow_mut().committed += 1,
                             Err(Failure::Rollback) => {}
                             Err(Failure::Abort(abort)) if abort.is_retryable() => {}
@@ -475,6 +494,7 @@ impl Seeded for ClusterCase {
         kinds.extend(is("held up", conditions.held_up > 0.0));
         kinds.extend(is("cut in two", *servers > 1 && !conditions.cuts.is_empty()));
         kinds.extend(is("strict", self.asks_for_strict));
+        kinds.extend(is("transactions put aside", self.puts_aside));
         kinds.extend(is("keys asked for together", self.together && self.bank.is_none()));
         kinds.extend(is("copied whole to each server", self.is_replicated()));
         kinds
