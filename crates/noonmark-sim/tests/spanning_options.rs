@@ -131,7 +131,7 @@ fn ours_is_better_than_what_is_printed() {
     assert!(found[..6].iter().all(|(verdict, _)| *verdict == Verdict::Agrees), "{found:#?}");
 }
 
-/// The same, with an abort buffer, with all rows asked for together, and with both: with each of five seeds, by more than a tenth in all.
+/// The same, without an abort buffer, with all rows asked for together, with both, and with our two-phase commit: with each of five seeds, by more than a tenth in all.
 #[test]
 #[ignore = "three gigabytes and some minutes"]
 fn ours_is_better_than_what_is_printed_however_workers_are_kept_at_work() {
