@@ -110,11 +110,26 @@ pub(crate) trait Job {
         None
     }
 
-    /// A worker leaves; says how many attempts one transaction of his took at most.
-    fn end(&self, seated: Self::Seated) -> u64;
+    /// A worker leaves.
+    fn end(&self, seated: Self::Seated) -> Left;
 
     /// What has been counted so far.
     fn counts(&self) -> Self::Counts;
+}
+
+/// What a worker says as he leaves.
+pub(crate) struct Left {
+    /// How many attempts one transaction of his took at most.
+    pub(crate) attempts_max: u64,
+    /// When those began that he had put aside, and now gives up.
+    pub(crate) aside_since_ps: Vec<Picoseconds>,
+}
+
+impl Left {
+    /// Nothing put aside.
+    pub(crate) fn nothing(attempts_max: u64) -> Self {
+        Left { attempts_max, aside_since_ps: Vec::new() }
+    }
 }
 
 /// How a transaction ended.
@@ -285,7 +300,9 @@ fn work<J: Job>(
         }
         began_ps = ended_ps;
     }
-    tally.attempts_max = job.end(seated);
+    let Left { attempts_max, aside_since_ps } = job.end(seated);
+    tally.attempts_max = attempts_max;
+    tally.stuck += aside_since_ps.iter().filter(|&&since_ps| since_ps < measured.start).count() as u64;
     Ok(tally)
 }
 
@@ -317,9 +334,9 @@ impl<W: Workload<EngineStore<VirtualCores>>> Job for OfWorkload<'_, W> {
         }
     }
 
-    fn end(&self, (mut session, worker): Self::Seated) -> u64 {
+    fn end(&self, (mut session, worker): Self::Seated) -> Left {
         self.finished.borrow_mut().push(worker);
-        session.take_attempts_max()
+        Left::nothing(session.take_attempts_max())
     }
 
     fn counts(&self) -> Conflicts {

@@ -16,7 +16,7 @@
 
 use crate::VirtualCores;
 use crate::cores::Limits;
-use crate::experiment::{self, Done, ExperimentError, Job, Measured, Outcome, Plan};
+use crate::experiment::{self, Done, ExperimentError, Job, Left, Measured, Outcome, Plan};
 use noonmark_stm::{
     Control, Dcotl, DcotlSf, Dctl, DctlSf, Memory, Opaque, Own, Settings, THashMap, TRavlMap, TRbMap,
     TSkipMap, TZipMap, TicToc, TinyStm, Tl2Gv4, Tl2Gv5, TwoPlSf, World,
@@ -231,9 +231,9 @@ impl<'a, P: Play> Job for OfPlay<'a, P> {
         Ok(Outcome::Committed)
     }
 
-    fn end(&self, worker: P::Worker<'a>) -> u64 {
+    fn end(&self, worker: P::Worker<'a>) -> Left {
         self.tallies.borrow_mut().push(worker.tally());
-        0
+        Left::nothing(0)
     }
 
     fn counts(&self) -> Counted {

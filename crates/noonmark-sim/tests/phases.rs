@@ -78,6 +78,23 @@ fn phases_are_all_of_the_latency_with_an_abort_buffer() {
     assert!(attempts(&with) > attempts(&without), "{} {}", attempts(&with), attempts(&without));
 }
 
+/// Who is put aside before measuring begins, and is still there when all ends, is told of: none, if pauses are short.
+#[test]
+fn transactions_that_are_put_aside_for_good_are_given_up() {
+    let mut cluster = ClusterSpec::new(4, Protocol::Sundial);
+    cluster.policy.backoff_round_trips = None;
+    let stuck = |backoff_max_s: u64, abort_buffer: usize| {
+        let mut cluster = cluster.clone();
+        cluster.policy.backoff_max = std::time::Duration::from_secs(backoff_max_s);
+        run_ahead(cluster, abort_buffer, 20, 0).measured.stuck
+    };
+    // Four workers at each of four servers: one transaction each, or those that its buffer has, too.
+    let (one_each, many_each) = (stuck(1_000, 0), stuck(1_000, 10));
+    assert!(one_each > 8 && one_each <= 16, "{one_each}");
+    assert!(many_each > 2 * one_each && many_each <= 16 * 11, "{many_each}");
+    assert_eq!(stuck(0, 10), 0);
+}
+
 /// Where a commit ends when all who are prepared have been told, its last phase is a round trip wherever there is somebody to tell: under `f1` for those
 /// at whom it has only read, too, under `sundial` and `two-phase` only for those at whom it has written [Sundial §6.3].
 #[test]

@@ -8,12 +8,13 @@
 
 use super::store::{ClusterSession, ClusterStore, now};
 use crate::Picoseconds;
-use crate::experiment::Outcome;
+use crate::experiment::{Left, Outcome};
 use noonmark_cluster::client::{Begun, ClusterAbort};
 use noonmark_cluster::phases::PhaseTimes;
 use noonmark_core::Host;
-use noonmark_workloads::store::{Failure, TxnResult};
+use noonmark_workloads::store::{Failure, Session, TxnResult};
 use noonmark_workloads::workload::RunError;
+use std::cell::Cell;
 
 /// Of transactions that are each asked for by an `R`.
 pub(super) struct AbortBuffer<R> {
@@ -35,11 +36,11 @@ struct Aside<R> {
 }
 
 /// Of a transaction that has ended.
-pub(super) struct Ended {
+struct Ended {
     /// When it began, if others have been run since.
-    pub(super) began_ps: Option<Picoseconds>,
+    began_ps: Option<Picoseconds>,
     /// What its time went into.
-    pub(super) times: PhaseTimes,
+    times: PhaseTimes,
 }
 
 /// Who has a worker's transactions drawn and run.
@@ -84,24 +85,42 @@ impl<R> AbortBuffer<R> {
             one.times += session.client().take_times();
             let ended_ns = cores.now_ns();
             match outcome_of(ended)? {
-                Some(Outcome::Failed) => break,
+                Some(Outcome::Failed) => {
+                    self.aside.push(one);
+                    break;
+                }
                 Some(outcome) => {
                     one.times.paused_ns = (ended_ns - one.began_ns).saturating_sub(one.times.total_ns());
                     self.ended = Some(Ended { began_ps: Some(one.began_ns * 1_000), times: one.times });
                     return Ok(outcome);
                 }
                 None => {
-                    one.due_ns = ended_ns + session.client().draw_pause_ns();
+                    one.due_ns = ended_ns.saturating_add(session.client().draw_pause_ns());
                     self.aside.push(one);
                 }
             }
         }
+        // (What is left aside is told of by `end`.)
+        self.ended = Some(Ended { began_ps: Some(cores.now_ps()), times: PhaseTimes::default() });
         Ok(Outcome::Failed)
     }
 
-    /// What is told of the transaction that has just ended, once.
-    pub(super) fn take_ended(&mut self) -> Option<Ended> {
-        self.ended.take()
+    /// Adds what the time of the transaction that has just ended went into, if it counts; says when it began, if others have been run since.
+    pub(super) fn note_end(&mut self, counts: bool, all: &Cell<PhaseTimes>) -> Option<Picoseconds> {
+        let Ended { began_ps, times } = self.ended.take()?;
+        if counts {
+            let mut sum = all.get();
+            sum += times;
+            all.set(sum);
+        }
+        began_ps
+    }
+
+    /// Its worker leaves.
+    pub(super) fn end(self, session: &mut ClusterSession) -> Left {
+        session.settle();
+        let aside_since_ps = self.aside.iter().map(|one| one.began_ns * 1_000).collect();
+        Left { attempts_max: session.take_attempts_max(), aside_since_ps }
     }
 
     fn next(&mut self, now_ns: u64, session: &mut ClusterSession, driver: &mut impl Driver<R>) -> Aside<R> {

@@ -28,7 +28,7 @@
 use super::store::{ClusterSession, ClusterSpec, ClusterStore, now};
 use super::ycsb::{ClusterMeasured, Counted};
 use crate::Picoseconds;
-use crate::experiment::{self, ExperimentError, Job, Outcome, Plan};
+use crate::experiment::{self, ExperimentError, Job, Left, Outcome, Plan};
 use noonmark::SESSIONS_MAX;
 use noonmark_cluster::client::{ClusterAbort, Table};
 use noonmark_cluster::partition::Partitioning;
@@ -243,9 +243,9 @@ impl Job for OfDistTicToc<'_> {
         None
     }
 
-    fn end(&self, mut seated: Seated) -> u64 {
+    fn end(&self, mut seated: Seated) -> Left {
         seated.session.settle();
-        seated.session.take_attempts_max()
+        Left::nothing(seated.session.take_attempts_max())
     }
 
     fn counts(&self) -> Counted {

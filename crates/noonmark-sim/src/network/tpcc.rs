@@ -9,15 +9,15 @@
 //!
 //! What it does not do: choose protocols.
 
-use super::abort_buffer::{AbortBuffer, Driver, Ended};
+use super::abort_buffer::{AbortBuffer, Driver};
 use super::store::{ClusterSession, ClusterSpec, ClusterStore};
 use super::ycsb::{ClusterMeasured, Counted};
 use crate::Picoseconds;
-use crate::experiment::{self, ExperimentError, Job, Outcome, Plan};
+use crate::experiment::{self, ExperimentError, Job, Left, Outcome, Plan};
 use noonmark::SESSIONS_MAX;
 use noonmark_cluster::partition::{IndexReach, Partitioning, ServerId};
 use noonmark_cluster::phases::PhaseTimes;
-use noonmark_workloads::store::{Session, Store, TxnResult};
+use noonmark_workloads::store::{Store, TxnResult};
 use noonmark_workloads::tpcc::{Options, RequestId, Tpcc, Worker};
 use noonmark_workloads::workload::{Condition, RunError, Share, Workload};
 use std::cell::{Cell, RefCell};
@@ -151,19 +151,12 @@ impl Job for OfTpcc<'_> {
     }
 
     fn note_end(&self, seated: &mut Self::Seated, counts: bool) -> Option<Picoseconds> {
-        let Ended { began_ps, times } = seated.buffer.take_ended()?;
-        if counts {
-            let mut all = self.times.get();
-            all += times;
-            self.times.set(all);
-        }
-        began_ps
+        seated.buffer.note_end(counts, self.times)
     }
 
-    fn end(&self, Seated { mut session, worker, .. }: Self::Seated) -> u64 {
-        session.settle();
+    fn end(&self, Seated { mut session, worker, buffer }: Self::Seated) -> Left {
         self.finished.borrow_mut().push(worker);
-        session.take_attempts_max()
+        buffer.end(&mut session)
     }
 
     fn counts(&self) -> Counted {

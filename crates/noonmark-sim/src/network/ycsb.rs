@@ -9,11 +9,11 @@
 //!
 //! What it does not do: insert, delete and scan.
 
-use super::abort_buffer::{AbortBuffer, Driver, Ended};
+use super::abort_buffer::{AbortBuffer, Driver};
 use super::store::{ClusterSession, ClusterSpec, ClusterStore};
 use super::{PhaseBytes, Traffic};
 use crate::Picoseconds;
-use crate::experiment::{self, Done, ExperimentError, Job, Measured, Outcome, Plan};
+use crate::experiment::{self, Done, ExperimentError, Job, Left, Measured, Outcome, Plan};
 use noonmark::SESSIONS_MAX;
 use noonmark_cluster::cache::CacheCounts;
 use noonmark_cluster::client::{ClusterAbort, Table};
@@ -357,18 +357,11 @@ impl<'r> Job for OfYcsb<'r> {
     }
 
     fn note_end(&self, seated: &mut Seated<'r>, counts: bool) -> Option<Picoseconds> {
-        let Ended { began_ps, times } = seated.buffer.take_ended()?;
-        if counts {
-            let mut all = self.times.get();
-            all += times;
-            self.times.set(all);
-        }
-        began_ps
+        seated.buffer.note_end(counts, self.times)
     }
 
-    fn end(&self, mut seated: Seated<'r>) -> u64 {
-        seated.session.settle();
-        seated.session.take_attempts_max()
+    fn end(&self, Seated { mut session, buffer, .. }: Seated<'r>) -> Left {
+        buffer.end(&mut session)
     }
 
     fn counts(&self) -> Counted {
