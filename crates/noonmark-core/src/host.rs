@@ -67,9 +67,10 @@ pub trait Host: Send + Sync + 'static {
     /// one that was in the way has ended. For a host on which nobody else moves meanwhile.
     const DEFERS: bool = false;
 
-    /// A rule is about to touch a line, or `None` after all. Nothing on threads; the line is not even worked out.
+    /// A rule is about to touch a line, or `None` after all. Nothing on threads; the line is not even worked out. Another host may work it out before others go
+    /// on, and again when it is this one's turn.
     #[inline(always)]
-    fn touch<L: Into<Option<Line>>>(&self, line: impl FnOnce() -> L, access: Access) {
+    fn touch<L: Into<Option<Line>>>(&self, line: impl Fn() -> L, access: Access) {
         let _ = (line, access);
     }
 

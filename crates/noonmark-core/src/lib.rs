@@ -11,13 +11,15 @@
 //! 7. [`host`]: who runs the rules: threads here, virtual cores elsewhere.
 //! 8. [`label`]: what tells an object from others, for a host that is told of lines.
 //! 9. [`epoch`]: when memory that was unlinked may be freed.
-//! 10. [`sync`]: the atomics that all of them use.
+//! 10. [`prefetch`]: memory that will be read soon.
+//! 11. [`sync`]: the atomics that all of them use.
 //!
 //! Nothing here knows of tables, keys or transactions' contents.
 
 pub mod epoch;
 pub mod host;
 pub mod label;
+pub mod prefetch;
 pub mod readers;
 pub mod room;
 pub mod slots;
@@ -33,6 +35,7 @@ pub mod word;
 pub use epoch::{Epochs, Garbage, Limbo, Old, Peg, room_for};
 pub use host::{Access, Host, Line, Threads, Work};
 pub use label::{Label, Numbered, Unlabelled};
+pub use prefetch::prefetch;
 pub use readers::Readers;
 pub use room::WaitingRoom;
 pub use slots::{Slot, Slots, Wound};

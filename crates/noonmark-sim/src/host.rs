@@ -224,19 +224,25 @@ impl Wake for Bell {
 impl Host for VirtualCores {
     type Label = Numbered;
 
-    fn touch<L: Into<Option<Line>>>(&self, line: impl FnOnce() -> L, access: Access) {
+    fn touch<L: Into<Option<Line>>>(&self, line: impl Fn() -> L, access: Access) {
+        let line = || line().into();
+        let core_of = |worker| match &self.schedule {
+            Schedule::Machine(machine) => self.placement.core_of(worker, machine),
+            Schedule::Random | Schedule::Priorities { .. } | Schedule::Messages => worker,
+        };
+        let foresee = |State { clocks, pricing }: &mut State| {
+            clocks.running().inspect(|&worker| pricing.foresee(core_of(worker), line));
+        };
         let touch = |State { clocks, pricing }: &mut State| {
             let Some(worker) = clocks.running() else { return };
-            let core = match &self.schedule {
-                Schedule::Machine(machine) => self.placement.core_of(worker, machine),
-                Schedule::Random | Schedule::Priorities { .. } | Schedule::Messages => worker,
-            };
-            let done_ps = pricing.access(core, || line().into(), access, clocks);
+            let done_ps = pricing.access(core_of(worker), line, access, clocks);
             clocks.set_now(done_ps);
         };
         // Outside of runs nothing is charged.
         let Some(must_wait) = self.with_run(|state| state.clocks.must_let_go_first()) else { return };
         if must_wait {
+            // (While they do, what will be read of this one's line comes into the cache.)
+            self.with_run(foresee);
             cores::suspend();
         }
         self.with_run(touch);

@@ -16,9 +16,7 @@
 //! What it does not do: it knows no time but that which it is told, and nobody's waiting but for lines.
 
 use crate::machine::{Machine, Picoseconds};
-use noonmark_core::{Access, Line};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use noonmark_core::{Access, Line, prefetch};
 
 /// What the lines have seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +49,9 @@ struct State {
     sockets: u8,
 }
 
+/// Where there is no state.
+const NO_LINE: Line = Line { space: u32::MAX, line: u64::MAX };
+
 impl State {
     /// In memory only.
     fn untouched(line: Line) -> Self {
@@ -61,20 +62,25 @@ impl State {
 /// A place in a core's own cache.
 #[derive(Clone, Copy)]
 struct Copy {
-    /// The number of the line's state, so that what is found here need not be looked for.
-    number: u32,
+    /// Where the line's state is, so that what is found here need not be looked for.
+    at: u32,
     version: u32,
 }
 
-/// No state has this number.
+/// No state is there.
 const NOWHERE: u32 = u32::MAX;
+
+/// Room for so many states at first.
+const STATES_MIN: usize = 1 << 10;
 
 /// All lines of a machine, and its cores' own caches.
 pub struct Lines {
     machine: Machine,
+    /// By hash: each in the first free place from its own on, so that what may be read is known ahead. A power of two, of which at most two thirds
+    /// are of lines.
     states: Vec<State>,
-    /// The numbers of their states.
-    numbers: HashMap<Line, u32, BuildHasherDefault<LineHasher>>,
+    /// How many are of lines.
+    known: usize,
     /// Core by core, [`Machine::private_lines`] each.
     caches: Vec<Copy>,
     counts: LineCounts,
@@ -91,9 +97,9 @@ impl Lines {
     /// Of a machine with so many cores in use, whose caches are empty.
     pub fn new(machine: Machine, cores: usize) -> Self {
         let copies = cores * machine.private_lines as usize;
-        let caches = vec![Copy { number: NOWHERE, version: 0 }; copies];
-        let (states, numbers) = (Vec::new(), HashMap::default());
-        Lines { machine, states, numbers, caches, counts: LineCounts::default() }
+        let caches = vec![Copy { at: NOWHERE, version: 0 }; copies];
+        let states = vec![State::untouched(NO_LINE); STATES_MIN];
+        Lines { machine, states, known: 0, caches, counts: LineCounts::default() }
     }
 
     /// What they have seen since the counts were last taken.
@@ -101,24 +107,75 @@ impl Lines {
         std::mem::take(&mut self.counts)
     }
 
+    /// A core will touch a line soon: what is known of it is asked for.
+    pub fn foresee(&self, core: usize, line: Line) {
+        prefetch(std::ptr::from_ref(&self.caches[self.place(core, line)]).cast());
+        prefetch(std::ptr::from_ref(&self.states[self.home(line)]).cast());
+    }
+
+    /// Where a line has its place in a core's own cache.
+    fn place(&self, core: usize, line: Line) -> usize {
+        let lines = self.machine.private_lines as usize;
+        core * lines + (hash(line) >> 32) as usize % lines
+    }
+
+    /// From where on a line's state is looked for.
+    fn home(&self, line: Line) -> usize {
+        hash(line) as usize & (self.states.len() - 1)
+    }
+
+    /// Where the state of a line is, or, if it has none, is to be.
+    fn find(&self, line: Line) -> usize {
+        let mask = self.states.len() - 1;
+        let mut at = self.home(line);
+        while self.states[at].line != line && self.states[at].line != NO_LINE {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// The state of a line, which has one from here on.
+    fn state_of(&mut self, line: Line) -> usize {
+        let mut at = self.find(line);
+        if self.states[at].line == NO_LINE {
+            if 3 * (self.known + 1) > 2 * self.states.len() {
+                self.grow();
+                at = self.find(line);
+            }
+            self.states[at] = State::untouched(line);
+            self.known += 1;
+        }
+        at
+    }
+
+    fn grow(&mut self) {
+        let larger = vec![State::untouched(NO_LINE); 2 * self.states.len()];
+        let before = std::mem::replace(&mut self.states, larger);
+        for state in before.iter().filter(|state| state.line != NO_LINE) {
+            let at = self.find(state.line);
+            self.states[at] = *state;
+        }
+        for place in 0..self.caches.len() {
+            if let Some(state) = before.get(self.caches[place].at as usize) {
+                self.caches[place].at = self.find(state.line) as u32;
+            }
+        }
+    }
+
     /// A core touches a line at this time: when it has done so.
     pub fn access(&mut self, core: usize, line: Line, access: Access, now_ps: Picoseconds) -> Picoseconds {
-        let machine = &self.machine;
-        let place = core * machine.private_lines as usize
-            + (hash(line) >> 32) as usize % machine.private_lines as usize;
-        let copy = &mut self.caches[place];
-        let is_its_place = self.states.get(copy.number as usize).is_some_and(|state| state.line == line);
+        let place = self.place(core, line);
+        let is_its_place =
+            self.states.get(self.caches[place].at as usize).is_some_and(|state| state.line == line);
         if !is_its_place {
-            let next = self.states.len() as u32;
-            let number = *self.numbers.entry(line).or_insert(next);
-            if number == next {
-                self.states.push(State::untouched(line));
-            }
+            let at = self.state_of(line);
             // What lay here is pushed out; of this line there is no copy yet.
-            let version = self.states[number as usize].version.wrapping_sub(1);
-            *copy = Copy { number, version };
+            let version = self.states[at].version.wrapping_sub(1);
+            self.caches[place] = Copy { at: at as u32, version };
         }
-        let state = &mut self.states[copy.number as usize];
+        let machine = &self.machine;
+        let copy = &mut self.caches[place];
+        let state = &mut self.states[copy.at as usize];
         let has_copy = copy.version == state.version;
         let owns = state.owner == core as u16;
         let writes = access != Access::Read;
@@ -190,27 +247,35 @@ fn hash(line: Line) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// Hashes lines without a seed. Nobody who could choose lines to collide has a reason to.
-#[derive(Default)]
-pub struct LineHasher {
-    space: u32,
-    hash: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Hasher for LineHasher {
-    fn finish(&self) -> u64 {
-        self.hash
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("a line is two numbers")
-    }
-
-    fn write_u32(&mut self, space: u32) {
-        self.space = space;
-    }
-
-    fn write_u64(&mut self, line: u64) {
-        self.hash = hash(Line { space: self.space, line });
+    /// When more lines are known than there was room for, who owns them is still known, and what a core has in its own cache.
+    #[test]
+    fn growing_forgets_nothing() {
+        let machine = Machine::GRANULARITY;
+        let mut lines = Lines::new(machine, 2);
+        let line = |number| Line { space: 7, line: number };
+        let many = 3 * STATES_MIN as u64;
+        let few = 64;
+        for number in 0..few {
+            lines.access(0, line(number), Access::Write, 0);
+        }
+        lines.take_counts();
+        for number in few..many {
+            lines.access(1, line(number), Access::Write, 0);
+        }
+        assert_eq!(lines.take_counts().memory, many - few);
+        for number in 0..few {
+            lines.access(0, line(number), Access::Write, 0);
+        }
+        let again = lines.take_counts();
+        assert!(again.hits > few / 2 && again.hits + again.near == few, "{again:?}");
+        for number in 0..many {
+            lines.access(0, line(number), Access::Read, 0);
+        }
+        let all = lines.take_counts();
+        assert_eq!((all.memory, all.far, all.hits + all.near), (0, 0, many));
     }
 }

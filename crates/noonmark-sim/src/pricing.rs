@@ -87,11 +87,20 @@ impl Pricing {
         }
     }
 
+    /// Whoever runs will touch a line, when others have gone on that are behind: what is known of it will be read.
+    pub(crate) fn foresee(&self, core: usize, line: impl Fn() -> Option<Line>) {
+        if let Pricing::Machine(_, lines) = self
+            && let Some(line) = line()
+        {
+            lines.foresee(core, line);
+        }
+    }
+
     /// Whoever runs touches a line: when he has done so.
     pub(crate) fn access(
         &mut self,
         core: usize,
-        line: impl FnOnce() -> Option<Line>,
+        line: impl Fn() -> Option<Line>,
         access: Access,
         clocks: &mut Clocks,
     ) -> Picoseconds {

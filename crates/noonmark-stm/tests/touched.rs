@@ -51,7 +51,7 @@ impl<L: Label> Default for Recorder<L> {
 impl<L: Label> Host for Recorder<L> {
     type Label = L;
 
-    fn touch<T: Into<Option<Line>>>(&self, line: impl FnOnce() -> T, access: Access) {
+    fn touch<T: Into<Option<Line>>>(&self, line: impl Fn() -> T, access: Access) {
         let line = line().into();
         TOLD.with_borrow_mut(|told| told.extend(line.map(|line| (line, access))));
     }

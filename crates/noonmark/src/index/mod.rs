@@ -31,6 +31,7 @@ pub(crate) use hash::HashIndex;
 pub(crate) use ordered::{Finger, OrderedIndex};
 
 use crate::record::RecordPtr;
+pub(crate) use noonmark_core::prefetch;
 use noonmark_core::sync::{AtomicU64, Ordering, fence, spin_loop, thread};
 use std::ptr::NonNull;
 
@@ -253,18 +254,6 @@ impl Drop for Latch<'_> {
 
 /// How many keys that are known together go through an index abreast.
 const ABREAST: usize = 16;
-
-/// Asks for the cache line of an address that may be about to be read. Any address will do.
-#[inline(always)]
-pub(crate) fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which never faults.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
 
 /// Asks for the first two lines of a record.
 #[inline(always)]

@@ -70,7 +70,7 @@ impl Wake for Bell {
 impl Host for Stage {
     type Label = noonmark_core::Unlabelled;
 
-    fn touch<L: Into<Option<Line>>>(&self, _: impl FnOnce() -> L, _: Access) {
+    fn touch<L: Into<Option<Line>>>(&self, _: impl Fn() -> L, _: Access) {
         interrupt(|at| match at {
             At::Touch(0) => true,
             At::Touch(left) => {

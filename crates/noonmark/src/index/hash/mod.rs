@@ -190,7 +190,11 @@ impl HashIndex {
     /// where the key says. For a host that wants to know which lines are touched.
     #[cold]
     pub fn place_of(&self, key: &[u8]) -> Option<u64> {
-        if self.class == KeyClass::Fixed8 && self.get_direct(head(key, 0)).is_some() {
+        if self.class == KeyClass::Fixed8
+            && let Some(record) = self.get_direct(head(key, 0))
+        {
+            // Of many cores on one, others go on before it is read.
+            prefetch_record(record);
             return None;
         }
         Some(by_class!(self.line_number(key)))
