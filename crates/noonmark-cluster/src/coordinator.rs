@@ -859,20 +859,23 @@ impl Running {
         part.number += 1;
         let mut ask = ask;
         if let Ask::Work(operations, step) = &mut ask {
-            let checks = match step {
-                Step::Execute | Step::Seal => {
-                    part.check_copies(|copy| operations.iter().any(|operation| copy.is_changed_by(operation)))
-                }
+            let deferred = std::mem::take(&mut part.deferred);
+            let changes =
+                |copy: &CopyRead| deferred.iter().chain(&*operations).any(|it| copy.is_changed_by(it));
+            let mut all = match step {
+                Step::Execute | Step::Seal => part.check_copies(changes),
                 Step::Prepare { at } | Step::Commit { at, .. } => {
-                    part.check_copies(|copy| copy.ends_before(*at, planted))
+                    part.check_copies(|copy| changes(copy) || copy.ends_before(*at, planted))
                 }
             };
-            let checks =
-                if planted.is(Bug::CopyOverwritten) && *step == Step::Execute { Vec::new() } else { checks };
-            part.deferred.extend(checks);
-            part.went_along = part.deferred.len();
-            part.deferred.append(operations);
-            *operations = std::mem::take(&mut part.deferred);
+            if planted.is(Bug::CopyOverwritten) && *step == Step::Execute {
+                all.clear();
+            }
+            // Looks come first: what has been read is what was there before the transaction's own writes.
+            all.extend(deferred);
+            part.went_along = all.len();
+            all.append(operations);
+            *operations = all;
             part.defers_entries = false;
             part.has_unannounced = false;
         }

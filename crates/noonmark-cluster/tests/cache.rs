@@ -126,6 +126,42 @@ fn a_transaction_reads_what_it_has_written_itself() {
     }
 }
 
+/// A row that is read out of a copy, and gets a new value with the commit: the copy is looked at before the transaction's own write is there, so that it
+/// is current if nobody else has written; and if somebody has, the transaction is told. Where a rehearsal or another row is asked for before, the write
+/// goes along with that.
+#[test]
+fn a_row_that_was_read_out_of_a_copy_may_be_written_later() {
+    for asks_between in [false, true] {
+        let made = cluster();
+        let caches = [cache(ReusePolicy::Always), cache(ReusePolicy::Always)];
+        let (key, other) = (remote(&made)[0], remote(&made)[1]);
+        let mut clients = [client_of(&made, 1, &caches[0]), client_of(&made, 2, &caches[1])];
+        let add = |client: &mut Client<Direct>| {
+            let added: Result<(), ClusterAbort> = run(client.transact(async |tx| {
+                let before = tx.need(&made.table, key).await?;
+                tx.write_later(&made.table, key, before + 1).await?;
+                if asks_between {
+                    tx.update(&made.table, other, |row| *row += 1).await?;
+                }
+                Ok(())
+            }));
+            added.unwrap();
+        };
+        let first = get(&mut clients[0], &made.table, key).unwrap().unwrap();
+        for _ in 0..10 {
+            add(&mut clients[0]);
+        }
+        assert_eq!(clients[0].counts().aborts, 0, "nobody else has written");
+        for _ in 0..10 {
+            add(&mut clients[1]);
+            add(&mut clients[0]);
+        }
+        assert!(clients[0].counts().aborts >= 9, "another has: {:?}", clients[0].counts());
+        let mut client = made.another(3);
+        assert_eq!(get(&mut client, &made.table, key).unwrap(), Some(first + 30));
+    }
+}
+
 #[test]
 fn in_the_order_of_real_time_each_copy_is_looked_at() {
     let made = cluster_of(64, Order::Momentary);
@@ -275,6 +311,26 @@ fn a_copied_node_answers_for_keys_without_a_row_until_its_lease_is_over() {
     put(&mut reader, &made.table, absent[1]);
     assert_eq!(get(&mut reader, &made.table, absent[1]), Ok(Some(1)));
     assert_eq!(reader.counts().aborts, 1);
+}
+
+/// Whoever has put a row in does not rely on a copy of what its node was before, which he has made stale himself.
+#[test]
+fn whoever_has_put_a_row_in_asks_for_the_others_of_its_node() {
+    let made = cluster_on(IndexKind::Ordered, 64, Order::Logical);
+    let (home, id) = (ServerId::new(0), made.table.id());
+    let is_remote = |key: &u64| made.map.reader(id, &key.to_be_bytes(), home) != home;
+    let absent: Vec<u64> = (100..200).filter(is_remote).take(6).collect();
+    let cache = cache(ReusePolicy::Always);
+    let mut client = client_of(&made, 1, &cache);
+    for key in &absent[..5] {
+        // The node is copied, until he puts something in.
+        assert_eq!(get(&mut client, &made.table, absent[5]), Ok(None));
+        let put: Result<_, ClusterAbort> = run(client.transact(async |tx| {
+            Ok((tx.insert(&made.table, *key, 1).await?, tx.get(&made.table, absent[5]).await?))
+        }));
+        assert_eq!(put, Ok((true, None)));
+    }
+    assert_eq!((client.counts().aborts, cache.counts().stale), (0, 0));
 }
 
 #[test]

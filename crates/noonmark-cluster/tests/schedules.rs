@@ -454,9 +454,9 @@ fn they_wait_in_a_circle_where_a_bug_is_planted() {
     let _ = try_all(Case { protocols: [Protocol::Occ, Protocol::Sundial], reads, writes, planted, ..MIXED });
 }
 
-/// Two transactions that each add to the rows of both servers, and read nothing, under one schedule: whether each committed. What is in
-/// the rows is what those have added that did.
-fn add_to_both(protocol: Protocol, order: Order, schedule: &mut Schedule) -> [bool; 2] {
+/// Two transactions that each add to the rows of both servers, under one schedule: whether each committed. They read nothing, or else what is in copies, to which
+/// they add. What is in the rows is what those have added that did.
+fn add_to_both(protocol: Protocol, order: Order, from_copies: bool, schedule: &mut Schedule) -> [bool; 2] {
     let case = Case { protocols: [protocol; 2], order, ..MIXED };
     let mut servers: Vec<_> = (0..2).map(|number| server(number, case)).collect();
     for row in 0..2 {
@@ -468,6 +468,12 @@ fn add_to_both(protocol: Protocol, order: Order, schedule: &mut Schedule) -> [bo
         };
         alone(&mut servers, 6 + row as u16, (ServerId::new(row as u16), insert));
     }
+    let leases = from_copies.then(|| {
+        [0, 1].map(|row| match alone(&mut servers, 8 + row as u16, read(row, Purpose::Keep)).pop() {
+            Some(Outcome::Copy(_, Some(lease))) => lease,
+            other => panic!("{other:?}"),
+        })
+    });
     let adds = [1, 10];
     let mut committed = [None; 2];
     let mut on_their_way: Vec<Outgoing> = Vec::new();
@@ -479,7 +485,17 @@ fn add_to_both(protocol: Protocol, order: Order, schedule: &mut Schedule) -> [bo
         let age = Age::new(number.into(), SlotId::new(number.into()).unwrap());
         coordinator.begin(0, age, &mut on_their_way);
         for row in 0..2 {
-            coordinator.defer_unannounced(ServerId::new(row), add(row.into(), adds[usize::from(number)]));
+            let (server, number) = (ServerId::new(row as u16), adds[usize::from(number)]);
+            let added = match &leases {
+                None => add(row, number),
+                Some(leases) => {
+                    let place = Place { server, table: table(row), key: key(row), groups: 0..1 };
+                    coordinator.read_copy(CopyRead { place, lease: leases[row].clone(), node: None });
+                    let values = Values::of(&number);
+                    Operation::Write { table: table(row), key: key(row), groups: 0..1, values }
+                }
+            };
+            coordinator.defer_unannounced(server, added);
         }
         assert_eq!(coordinator.commit(0, &mut on_their_way), None);
         coordinator
@@ -514,21 +530,37 @@ fn add_to_both(protocol: Protocol, order: Order, schedule: &mut Schedule) -> [bo
     committed
 }
 
+/// How many schedules there are in which none, one, and both of two commit that add to the same rows.
+fn adding_to_both(protocol: Protocol, order: Order, from_copies: bool) -> [u32; 3] {
+    let (mut schedule, mut schedules) = (Schedule::default(), [0; 3]);
+    loop {
+        let committed = add_to_both(protocol, order, from_copies, &mut schedule);
+        schedules[committed.iter().filter(|committed| **committed).count()] += 1;
+        if !schedule.next() {
+            println!("{protocol}, {order:?}: none, one or both of two commit in {schedules:?} schedules");
+            return schedules;
+        }
+    }
+}
+
 /// Whoever only adds fails only if the other one is prepared, or about to be, and then at one server at least the other does not.
 #[test]
 fn of_two_that_add_to_the_same_rows_all_is_added_that_commits() {
     for protocol in Protocol::ALL.iter().copied() {
         for order in orders([protocol; 2]) {
-            let (mut schedule, mut schedules) = (Schedule::default(), [0_u32; 3]);
-            loop {
-                let committed = add_to_both(protocol, order, &mut schedule);
-                schedules[committed.iter().filter(|committed| **committed).count()] += 1;
-                if !schedule.next() {
-                    break;
-                }
-            }
-            println!("{protocol}, {order:?}: none, one or both of two commit in {schedules:?} schedules");
+            let schedules = adding_to_both(protocol, order, false);
             assert!(schedules[2] > 0, "{protocol}, {order:?}: {schedules:?}");
+        }
+    }
+}
+
+/// Whoever adds to what he has read out of a copy overwrites nobody whom he has not seen. Of the same copies, one commits at most.
+#[test]
+fn of_two_that_add_to_the_same_copies_one_commits_at_most() {
+    for protocol in Protocol::ALL.iter().copied() {
+        for order in orders([protocol; 2]) {
+            let schedules = adding_to_both(protocol, order, true);
+            assert!(schedules[1] > 0 && schedules[2] == 0, "{protocol}, {order:?}: {schedules:?}");
         }
     }
 }

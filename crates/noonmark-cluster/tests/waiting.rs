@@ -1,8 +1,8 @@
 //! The younger of two writers, and the older one at each of his steps: refused while the older one executes, and held back once he has prepared,
-//! until it is decided. But not where the protocol refuses, or the server is told to.
+//! until it is decided. But not where the protocol refuses, or the server is told to. And what is held back may come twice.
 
-use noonmark::branch::{BranchHost, UntypedTable, Values};
-use noonmark::{Age, Database, Protocol, SlotId, TableOptions};
+use noonmark::branch::{BranchHost, NumberUpdate, PlainUpdate, UntypedTable, Values};
+use noonmark::{Age, Column, Database, Fold, Protocol, SlotId, TableOptions};
 use noonmark_cluster::coordinator::{Coordinator, Event, Outgoing};
 use noonmark_cluster::message::{Answer, ClientId, Operation, Outcome, Purpose};
 use noonmark_cluster::participant::Participant;
@@ -142,5 +142,64 @@ fn the_younger_waits_for_whoever_has_prepared() {
         assert_eq!(younger_meets(protocol, false, false), IsRefused, "{protocol}, executing");
         assert_eq!(younger_meets(protocol, false, true), then, "{protocol}, prepared");
         assert_eq!(younger_meets(protocol, true, true), IsRefused, "{protocol}, told to refuse");
+    }
+}
+
+/// A request may come again while it is held back, in the midst of what it asks for: what has been done of it already is not done again.
+#[test]
+fn a_request_that_comes_again_while_it_is_held_back_is_carried_out_once() {
+    for protocol in [Protocol::TwoPhaseWaitDie, Protocol::Sundial] {
+        let mut servers = [server(0, protocol, false)];
+        let (first, second) = (0_u64.to_be_bytes().to_vec(), 1_u64.to_be_bytes().to_vec());
+        let insert = |key: &Vec<u8>| {
+            let (table, key, values) = (TABLE, key.clone(), Values::of(&1_i64));
+            (ServerId::new(0), Operation::Insert { table, key, values, replace: false })
+        };
+        let read = |key: &Vec<u8>, purpose| {
+            let (table, key) = (TABLE, key.clone());
+            (ServerId::new(0), Operation::Read { table, key, groups: 0..1, purpose })
+        };
+        let (mut loader, mut out) = transaction(0);
+        loader.operate(0, vec![insert(&first), insert(&second)], &mut out);
+        deliver(&mut servers, &[0], &mut loader, out);
+        let mut out = Vec::new();
+        loader.commit(0, &mut out);
+        deliver(&mut servers, &[0], &mut loader, out);
+
+        // The younger one has the second row, for which the older one waits when it has added to the first.
+        let (mut younger, mut out) = transaction(2);
+        younger.operate(0, vec![read(&second, Purpose::Write)], &mut out);
+        deliver(&mut servers, &[0], &mut younger, out);
+        let (mut older, mut out) = transaction(1);
+        let update = NumberUpdate::of(Column::<i64, i64>::whole(), Fold::Add, 10).unwrap();
+        let update = PlainUpdate::Number(update);
+        let add = Operation::Update { table: TABLE, key: first.clone(), group: 0, update };
+        older.operate(0, vec![(ServerId::new(0), add), read(&second, Purpose::Write)], &mut out);
+        let mut answers = Vec::new();
+        for sent in &out {
+            for _ in 0..3 {
+                servers[0].receive(0, sent.request.clone(), &mut answers);
+            }
+        }
+        assert!(answers.is_empty(), "{protocol}: {answers:?}");
+        let mut out = Vec::new();
+        younger.abort(0, &mut out);
+        for sent in out {
+            servers[0].receive(0, sent.request, &mut answers);
+        }
+        let (mut out, mut told) = (Vec::new(), None);
+        let to_older = older.client();
+        for answer in answers.into_iter().filter(|answer| answer.attempt.client == to_older) {
+            told = older.receive(0, answer, &mut out).or(told);
+        }
+        assert!(matches!(told, Some(Event::Operated(_))), "{protocol}: {told:?}");
+        older.commit(0, &mut out);
+        let (committed, _) = deliver(&mut servers, &[0], &mut older, out);
+        assert!(matches!(committed, Some(Event::Committed(_))), "{protocol}: {committed:?}");
+
+        let (mut reader, mut out) = transaction(3);
+        reader.operate(0, vec![read(&first, Purpose::Read)], &mut out);
+        let (found, _) = deliver(&mut servers, &[0], &mut reader, out);
+        assert_eq!(found, Some(Event::Operated(vec![Outcome::Row(Some(Values::of(&11_i64)))])), "{protocol}");
     }
 }

@@ -1,9 +1,10 @@
 //! Of transactions that span servers: what their time goes into, and their bytes, phase by phase [Sundial Figures 7b and 7c].
 
 use noonmark::Protocol;
-use noonmark_sim::experiment::Plan;
+use noonmark_sim::experiment::{ExperimentError, Plan};
 use noonmark_sim::network::store::ClusterSpec;
 use noonmark_sim::network::ycsb::{self, ClusterMeasured, YcsbSpec};
+use noonmark_workloads::workload::RunError;
 
 fn run(protocol: Protocol) -> ClusterMeasured {
     run_on(ClusterSpec::new(4, protocol), 0)
@@ -13,8 +14,17 @@ fn run_on(cluster: ClusterSpec, abort_buffer: usize) -> ClusterMeasured {
     run_ahead(cluster, abort_buffer, 200, 0)
 }
 
-/// Of so many rows a server; each client knows of so many transactions ahead.
 fn run_ahead(cluster: ClusterSpec, abort_buffer: usize, rows: u64, requests: usize) -> ClusterMeasured {
+    try_ahead(cluster, abort_buffer, rows, requests).unwrap()
+}
+
+/// Of so many rows a server; each client knows of so many transactions ahead.
+fn try_ahead(
+    cluster: ClusterSpec,
+    abort_buffer: usize,
+    rows: u64,
+    requests: usize,
+) -> Result<ClusterMeasured, ExperimentError> {
     let spec = YcsbSpec {
         rows,
         accesses: 16,
@@ -33,7 +43,7 @@ fn run_ahead(cluster: ClusterSpec, abort_buffer: usize, rows: u64, requests: usi
         seed: 1,
         requests,
     };
-    ycsb::run(cluster, spec, &plan).unwrap()
+    ycsb::run(cluster, spec, &plan)
 }
 
 /// Each nanosecond of a transaction that committed is in one phase, and each byte that was sent, but for those of attempts that were
@@ -144,4 +154,12 @@ fn rows_that_nobody_asks_for_change_nothing() {
         assert_eq!(all, asked_for, "{protocol}");
         assert!(few.0 > 16 * 5 && few != all, "{protocol}");
     }
+}
+
+/// Rows that do not fit into memory are refused before they are listed.
+#[test]
+fn more_rows_than_fit_are_refused_at_once() {
+    let cluster = ClusterSpec::new(4, Protocol::Sundial);
+    let refused = try_ahead(cluster, 0, 1 << 50, 0).unwrap_err();
+    assert!(matches!(refused, ExperimentError::Run(RunError::Memory { .. })), "{refused}");
 }

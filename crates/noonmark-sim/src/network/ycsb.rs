@@ -35,6 +35,9 @@ noonmark_workloads::column_group! {
     }
 }
 
+/// What a row takes of memory, all in all.
+const ROW_BYTES: u64 = 1_150;
+
 /// What transactions do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct YcsbSpec {
@@ -125,6 +128,11 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
         branches_max: (clients + 2).min(SESSIONS_MAX),
         ..cluster
     };
+    let fits = |rows: u64| noonmark_workloads::driver::memory::check(rows.saturating_mul(ROW_BYTES));
+    if plan.requests == 0 {
+        // All rows will be there, and need not be listed to be counted.
+        fits(spec.rows.saturating_mul(servers.into()))?;
+    }
     let drawing = &Drawing::new(spec, servers)?;
     let seats: Vec<Requests<'_>> = (0..clients)
         .map(|number| {
@@ -134,7 +142,7 @@ pub fn run(cluster: ClusterSpec, spec: YcsbSpec, plan: &Plan) -> Result<ClusterM
         })
         .collect();
     let rows = drawing.asked_for(&seats);
-    noonmark_workloads::driver::memory::check(rows.len() as u64 * 1_150)?;
+    fits(rows.len() as u64)?;
     let store = ClusterStore::new(cluster, plan.seed).map_err(RunError::from)?;
     let rows_a_server = rows.len() as u64 / u64::from(servers);
     let table_spec = TableSpec::new("usertable").index(IndexKind::Hash).expected_rows(rows_a_server);
