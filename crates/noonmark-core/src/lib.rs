@@ -11,7 +11,7 @@
 //! 7. [`host`]: who runs the rules: threads here, virtual cores elsewhere.
 //! 8. [`label`]: what tells an object from others, for a host that is told of lines.
 //! 9. [`epoch`]: when memory that was unlinked may be freed.
-//! 10. [`prefetch`]: memory that will be read soon.
+//! 10. [`mod@prefetch`]: memory that will be read soon.
 //! 11. [`sync`]: the atomics that all of them use.
 //!
 //! Nothing here knows of tables, keys or transactions' contents.
