@@ -127,7 +127,7 @@ fn a_transaction_reads_what_it_has_written_itself() {
 }
 
 /// A row that is read out of a copy, and gets a new value with the commit: the copy is looked at before the transaction's own write is there, so that it
-/// is current if nobody else has written; and if somebody has, the transaction is told. Where a rehearsal or another row is asked for before, the write
+/// is current if nobody else has written; and if somebody has, the transaction is told. Where another row of that server is asked for after it, the write
 /// goes along with that.
 #[test]
 fn a_row_that_was_read_out_of_a_copy_may_be_written_later() {
