@@ -8,7 +8,6 @@
 
 #![cfg(shuttle)]
 
-#[path = "support/schedules.rs"]
 mod schedules;
 
 use noonmark_stm::{

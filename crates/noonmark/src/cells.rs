@@ -140,7 +140,21 @@ impl<H: Host> Context<H> {
         with_protocol!(table.get().protocol, P => self.read_groups_by::<P>(table, record, first, sizes, row))
     }
 
-    /// The same under this protocol, which is the table's.
+    /// The same of a row that could not be read at first.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read_groups_again(
+        &mut self,
+        table: TableRef,
+        record: RecordPtr,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Stop> {
+        self.read_groups(table, record, first, sizes, row)
+    }
+
+    /// The same as [`Context::read_groups`] under this protocol, which is the table's.
     #[inline(always)]
     pub(crate) fn read_groups_by<P: Rules>(
         &mut self,

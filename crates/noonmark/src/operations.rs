@@ -179,16 +179,25 @@ impl<H: Host> Context<H> {
         match self.read_groups_by::<P>(table, record, target.groups().start, T::Value::SIZES, row) {
             Ok(present) => Ok(present),
             Err(Stop::Abort(abort)) => Err(abort),
-            Err(Stop::LookAgain) => self.read_row_again::<T>(target, key, row),
+            Err(Stop::LookAgain) => {
+                self.read_row_again(table, key, target.groups().start, T::Value::SIZES, row)
+            }
         }
     }
 
+    /// Not compiled for each type of row, as are most that are seldom called.
     #[cold]
     #[inline(never)]
-    fn read_row_again<T: Target>(&mut self, target: &T, key: &[u8], row: &mut [u64]) -> Result<bool, Abort> {
-        let table = TableRef::new(target.core());
+    fn read_row_again(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Abort> {
         look_until_found(|| match self.find(table, key) {
-            Some(record) => self.read_groups(table, record, target.groups().start, T::Value::SIZES, row),
+            Some(record) => self.read_groups_again(table, record, first, sizes, row),
             None => Ok(false),
         })
     }
@@ -229,16 +238,23 @@ impl<H: Host> Context<H> {
             Ok(Some(opened)) => Ok(opened),
             Ok(None) => Err(self.missing(table, key)),
             Err(Stop::Abort(abort)) => Err(abort),
-            Err(Stop::LookAgain) => self.open_again::<P, T>(target, key),
+            Err(Stop::LookAgain) => self.open_again(table, key, target.groups().start, T::Value::SIZES),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn open_again<P: Rules, T: Target>(&mut self, target: &T, key: &[u8]) -> Result<Opened, Abort> {
-        let table = TableRef::new(target.core());
+    fn open_again(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        first: usize,
+        sizes: &[Size],
+    ) -> Result<Opened, Abort> {
         let opened = look_until_found(|| match self.find(table, key) {
-            Some(record) => self.read_into_image::<P>(table, record, target.groups().start, T::Value::SIZES),
+            Some(record) => {
+                with_protocol!(table.get().protocol, P => self.read_into_image::<P>(table, record, first, sizes))
+            }
             None => Ok(None),
         });
         opened?.ok_or_else(|| self.missing(table, key))

@@ -73,4 +73,4 @@
 //! The other way out would be to carry read times in every table and to have all transactions of a mixed
 //! database commit at logical times. It costs every protocol a word in every cell and an atomic
 //! write for every read, and it loses strictness; momentary costs `tictoc` tables their travelling,
-//! only in databases that mix. `tests/mixing.rs` runs both scenarios above.
+//! only in databases that mix. `tests/engine/mixing.rs` runs both scenarios above.

@@ -120,7 +120,7 @@ impl<H: Host> Context<H> {
                 let mut read = self.read_groups(table, record, first, sizes, row);
                 while matches!(read, Err(Stop::LookAgain)) && table.get().is_still_there(record) {
                     // It has been given other cells.
-                    read = self.read_groups(table, record, first, sizes, row);
+                    read = self.read_groups_again(table, record, first, sizes, row);
                 }
                 match read {
                     Ok(false) => {}

@@ -9,6 +9,7 @@
 
 #![cfg(shuttle)]
 
+#[path = "engine/attack_support.rs"]
 mod attack_support;
 
 use attack_support::{
