@@ -268,13 +268,16 @@ impl<H: Host> Context<H> {
         let mut copy = CopyGroups { record, layout, first, sizes, row };
         self.shared.host.work(Work::Operation);
         let earliest = || if self.reads_prepared { Timestamp::ZERO } else { self.earliest() };
-        let seen =
-            ask!(
-                self.asker(),
-                place,
-                |me| P::read_from(me, view, earliest, &mut copy),
-                |refusal| return Err(self.explain(refusal, place, groups.bits()))
-            );
+        let seen = ask!(
+            self.asker(),
+            place,
+            // (Straight where there are none: particulars that are handed on are copied.)
+            |me| match P::HAS_LEASES {
+                true => P::read_from(me, view, earliest, &mut copy),
+                false => P::read(me, view, &mut copy),
+            },
+            |refusal| return Err(self.explain(refusal, place, groups.bits()))
+        );
         let seen = if P::HAS_LEASES { self.extend_lease::<P>(place, view, seen) } else { seen };
         self.note_read(place, groups, seen);
         if P::LOCKS_READS && t.is_whole(cell_at) {

@@ -334,10 +334,25 @@ impl<H: Host> Context<H> {
     }
 
     /// A conflict, counted and explained; the record's key and cell say where. `groups`: what this transaction wanted of
-    /// the cell, a bit each.
+    /// the cell, a bit each. (The place in parts: see [`Asker::ask_again`].)
+    #[inline(always)]
+    pub(crate) fn explain(&mut self, refusal: Refusal, place: Place, groups: u8) -> Stop {
+        let Place { table, record, at } = place;
+        self.explain_at(refusal, table, record, at, groups)
+    }
+
     #[cold]
-    pub(crate) fn explain(&mut self, conflict: Refusal, place: Place, groups: u8) -> Stop {
-        let Refusal { conflict, kind } = conflict;
+    #[inline(never)]
+    fn explain_at(
+        &mut self,
+        refusal: Refusal,
+        table: TableRef,
+        record: RecordPtr,
+        at: u32,
+        groups: u8,
+    ) -> Stop {
+        let place = Place { table, record, at };
+        let Refusal { conflict, kind } = refusal;
         if conflict.what == What::Reclaimed && kind == AbortKind::Conflict && !self.failed {
             return Stop::LookAgain;
         }
@@ -520,7 +535,7 @@ impl<H: Host> Context<H> {
     }
 
     /// A rule did not grant a cell: lets go of what is held of it, but if the operation is only deferred.
-    #[cold]
+    #[inline(always)]
     pub(crate) fn let_go_unless_held(&mut self, refusal: &Refusal, place: Place, hold: Hold) {
         if H::DEFERS && refusal.kind == AbortKind::Held {
             self.kept_hold = Some((place, hold));
@@ -707,14 +722,31 @@ impl<'a, H: Host> Asker<'a, H> {
     }
 
     /// Goes on asking after the first answer, which did not grant.
-    #[cold]
-    #[inline(never)]
+    ///
+    /// The place is handed on in parts: as a whole it would lie in memory, also where nobody asks again, and whoever asks first would copy it from there by loads
+    /// that wait for the stores just before.
+    #[inline(always)]
     pub(crate) fn ask_again<T>(
         self,
         place: Place,
         first: Step<T, Conflict>,
+        rule: impl FnMut(Me<'a, H>) -> Step<T, Conflict>,
+    ) -> Result<T, Refusal> {
+        let Place { table, record, at } = place;
+        self.ask_again_at(table, record, at, first, rule)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask_again_at<T>(
+        self,
+        table: TableRef,
+        record: RecordPtr,
+        at: u32,
+        first: Step<T, Conflict>,
         mut rule: impl FnMut(Me<'a, H>) -> Step<T, Conflict>,
     ) -> Result<T, Refusal> {
+        let place = Place { table, record, at };
         let me = self.me(place);
         let refused = |conflict| Refusal { conflict, kind: AbortKind::Conflict };
         if H::DEFERS {
