@@ -10,7 +10,6 @@ pub struct Schedule {
     random: Option<u64>,
 }
 
-#[allow(dead_code, reason = "each test uses some")]
 impl Schedule {
     /// One that is drawn as it goes.
     pub fn drawn(seed: u64) -> Self {

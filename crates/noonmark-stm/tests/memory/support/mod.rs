@@ -79,23 +79,30 @@ macro_rules! shared_worlds {
                     pub(crate) struct Shared: noonmark_stm::$type, Threads, noonmark_stm::$place = memory();
                 }
 
-                #[allow(dead_code, reason = "not each control is tried in both places")]
                 pub(crate) static TURN: Mutex<()> = Mutex::new(());
             }
         )* }
     )* };
-    ($($control:ident: $type:ident,)*) => {
-        shared_worlds! { own: Own [$($control $type,)*]; in_table: InTable [$($control $type,)*]; }
-    };
 }
 
 shared_worlds! {
-    dctl: Dctl,
-    dcotl: Dcotl,
-    dctl_sf: DctlSf,
-    dcotl_sf: DcotlSf,
-    tl2_gv4: Tl2Gv4,
-    tl2_gv5: Tl2Gv5,
-    tinystm: TinyStm,
-    two_pl_sf: TwoPlSf,
+    own: Own [
+        dctl Dctl,
+        dcotl Dcotl,
+        dctl_sf DctlSf,
+        dcotl_sf DcotlSf,
+        tl2_gv4 Tl2Gv4,
+        tl2_gv5 Tl2Gv5,
+        tinystm TinyStm,
+        two_pl_sf TwoPlSf,
+    ];
+    // Not each is tried there.
+    in_table: InTable [
+        dctl Dctl,
+        dcotl Dcotl,
+        dcotl_sf DcotlSf,
+        tl2_gv4 Tl2Gv4,
+        tinystm TinyStm,
+        two_pl_sf TwoPlSf,
+    ];
 }
