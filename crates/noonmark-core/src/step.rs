@@ -25,24 +25,37 @@ impl<T, C> Step<T, C> {
     /// The same answer, with what was granted turned into something else.
     #[inline(always)]
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Step<U, C> {
-        match self {
-            Step::Ready(value) => Step::Ready(f(value)),
-            Step::Busy(conflict) => Step::Busy(conflict),
-            Step::Wait(on, conflict) => Step::Wait(on, conflict),
-            Step::Die(conflict) => Step::Die(conflict),
-            Step::Abort(conflict) => Step::Abort(conflict),
+        match self.granted() {
+            Ok(value) => Step::Ready(f(value)),
+            Err(other) => other,
         }
     }
 
     /// The same answer, with another question in place of what was granted.
     #[inline(always)]
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Step<U, C>) -> Step<U, C> {
+        match self.granted() {
+            Ok(value) => f(value),
+            Err(other) => other,
+        }
+    }
+
+    /// What was granted, or the answer as that to another question. What is granted is the common case, and so comes first in
+    /// the code: one comparison instead of a choice among all answers.
+    #[inline(always)]
+    fn granted<U>(self) -> Result<T, Step<U, C>> {
         match self {
-            Step::Ready(value) => f(value),
-            Step::Busy(conflict) => Step::Busy(conflict),
-            Step::Wait(on, conflict) => Step::Wait(on, conflict),
-            Step::Die(conflict) => Step::Die(conflict),
-            Step::Abort(conflict) => Step::Abort(conflict),
+            Step::Ready(value) => Ok(value),
+            other => {
+                std::hint::cold_path();
+                Err(match other {
+                    Step::Ready(_) => unreachable!("granted"),
+                    Step::Busy(conflict) => Step::Busy(conflict),
+                    Step::Wait(on, conflict) => Step::Wait(on, conflict),
+                    Step::Die(conflict) => Step::Die(conflict),
+                    Step::Abort(conflict) => Step::Abort(conflict),
+                })
+            }
         }
     }
 }

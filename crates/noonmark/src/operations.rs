@@ -24,6 +24,13 @@ use std::ops::Range;
 /// Most rows, or the groups of them that are wanted, have at most so many words.
 const SHORT_ROW_WORDS: usize = 8;
 
+/// Whether these are few: then the operations that most transactions are made of are compiled for the type, and copying its words becomes
+/// straight code. Of long ones it is for each protocol only.
+#[inline(always)]
+const fn is_short<R: Row>() -> bool {
+    words_of(R::SIZES) <= SHORT_ROW_WORDS
+}
+
 /// What there is under a key for a row to be put in.
 struct Room {
     record: RecordPtr,
@@ -114,74 +121,120 @@ impl<H: Host> Context<H> {
         }
     }
 
-    /// The value under a key in the table, or group of it, that is the target, where its record was found; by the
-    /// protocol of its table.
+    /// The value under a key in the table, or group of it, that is the target, where its record was found.
+    #[inline(always)]
+    pub(crate) fn get_found<T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+    ) -> Result<Option<T::Value>, Abort> {
+        match is_short::<T::Value>() {
+            true => with_protocol!(target.core().protocol, P => self.get_short::<P, T>(target, key, found)),
+            false => self.get_long(target, key, found),
+        }
+    }
+
+    /// The same, which is to be there.
+    #[inline(always)]
+    pub(crate) fn need_found<T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+    ) -> Result<T::Value, Abort> {
+        if is_short::<T::Value>() {
+            return with_protocol!(target.core().protocol, P => self.need_short::<P, T>(target, key, found));
+        }
+        match self.get_long(target, key, found) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(self.missing(TableRef::new(target.core()), key)),
+            Err(abort) => Err(abort),
+        }
+    }
+
     #[inline(never)]
-    pub(crate) fn get_at<P: Rules, T: Target>(
+    fn get_short<P: Rules, T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
         found: Option<RecordPtr>,
     ) -> Result<Option<T::Value>, Abort> {
         let sizes = T::Value::SIZES;
-        let words = words_of(sizes);
-        if words > SHORT_ROW_WORDS {
-            return self.with_row(sizes, |context, row| {
-                let present = context.read_row::<P, T>(target, key, found, row)?;
-                Ok(present.then(|| context.decode(row)))
-            });
-        }
-        let row = &mut [0; SHORT_ROW_WORDS][..words];
-        match self.read_row::<P, T>(target, key, found, row) {
+        let table = TableRef::new(target.core());
+        let row = &mut [0; SHORT_ROW_WORDS][..words_of(sizes)];
+        match self.read_row::<P>(table, key, found, target.groups().start, sizes, row) {
             Ok(true) => Ok(Some(self.decode(row))),
             Ok(false) => Ok(None),
             Err(abort) => Err(abort),
         }
     }
 
-    /// The same, which is to be there.
     #[inline(never)]
-    pub(crate) fn need_at<P: Rules, T: Target>(
+    fn need_short<P: Rules, T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
         found: Option<RecordPtr>,
     ) -> Result<T::Value, Abort> {
-        let table = TableRef::new(target.core());
         let sizes = T::Value::SIZES;
-        let words = words_of(sizes);
-        if words > SHORT_ROW_WORDS {
-            return match self.get_at::<P, T>(target, key, found) {
-                Ok(Some(value)) => Ok(value),
-                Ok(None) => Err(self.missing(table, key)),
-                Err(abort) => Err(abort),
-            };
-        }
-        let row = &mut [0; SHORT_ROW_WORDS][..words];
-        match self.read_row::<P, T>(target, key, found, row) {
+        let table = TableRef::new(target.core());
+        let row = &mut [0; SHORT_ROW_WORDS][..words_of(sizes)];
+        match self.read_row::<P>(table, key, found, target.groups().start, sizes, row) {
             Ok(true) => Ok(self.decode(row)),
             Ok(false) => Err(self.missing(table, key)),
             Err(abort) => Err(abort),
         }
     }
 
-    /// Reads the row, or group of it, that was found under a key. False: it is absent.
-    #[inline(always)]
-    fn read_row<P: Rules, T: Target>(
+    #[inline(never)]
+    fn get_long<T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
         found: Option<RecordPtr>,
+    ) -> Result<Option<T::Value>, Abort> {
+        let sizes = T::Value::SIZES;
+        let table = TableRef::new(target.core());
+        let first = target.groups().start;
+        self.with_row(sizes, |context, row| {
+            let present = with_protocol!(table.get().protocol, P => {
+                context.read_long_row::<P>(table, key, found, first, sizes, row)
+            })?;
+            Ok(present.then(|| context.decode(row)))
+        })
+    }
+
+    /// The same as [`Context::read_row`], of whatever size.
+    #[inline(never)]
+    fn read_long_row<P: Rules>(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        found: Option<RecordPtr>,
+        first: usize,
+        sizes: &[Size],
+        row: &mut [u64],
+    ) -> Result<bool, Abort> {
+        self.read_row::<P>(table, key, found, first, sizes, row)
+    }
+
+    /// Reads the row, or groups of it, that was found under a key. False: it is absent.
+    #[inline(always)]
+    fn read_row<P: Rules>(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        found: Option<RecordPtr>,
+        first: usize,
+        sizes: &[Size],
         row: &mut [u64],
     ) -> Result<bool, Abort> {
         let Some(record) = found else { return Ok(false) };
-        let table = TableRef::new(target.core());
-        match self.read_groups_by::<P>(table, record, target.groups().start, T::Value::SIZES, row) {
+        match self.read_groups_by::<P>(table, record, first, sizes, row) {
             Ok(present) => Ok(present),
             Err(Stop::Abort(abort)) => Err(abort),
-            Err(Stop::LookAgain) => {
-                self.read_row_again(table, key, target.groups().start, T::Value::SIZES, row)
-            }
+            Err(Stop::LookAgain) => self.read_row_again(table, key, first, sizes, row),
         }
     }
 
@@ -225,20 +278,58 @@ impl<H: Host> Context<H> {
     }
 
     /// Gets the value under a key ready to be changed in place, where its record was found. It must be there, and [be changed in place](is_changed_in_place).
-    #[inline(never)]
-    pub(crate) fn open_at<P: Rules, T: Target>(
+    #[inline(always)]
+    pub(crate) fn open_found<T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
         found: Option<RecordPtr>,
     ) -> Result<Opened, Abort> {
         let table = TableRef::new(target.core());
+        with_protocol!(table.get().protocol, P => match is_short::<T::Value>() {
+            true => self.open_short::<P, T>(target, key, found),
+            false => self.open_long::<P>(table, key, found, target.groups().start, T::Value::SIZES),
+        })
+    }
+
+    #[inline(never)]
+    fn open_short<P: Rules, T: Target>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+    ) -> Result<Opened, Abort> {
+        let table = TableRef::new(target.core());
+        self.open_row::<P>(table, key, found, target.groups().start, T::Value::SIZES)
+    }
+
+    #[inline(never)]
+    fn open_long<P: Rules>(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        found: Option<RecordPtr>,
+        first: usize,
+        sizes: &[Size],
+    ) -> Result<Opened, Abort> {
+        self.open_row::<P>(table, key, found, first, sizes)
+    }
+
+    #[inline(always)]
+    fn open_row<P: Rules>(
+        &mut self,
+        table: TableRef,
+        key: &[u8],
+        found: Option<RecordPtr>,
+        first: usize,
+        sizes: &[Size],
+    ) -> Result<Opened, Abort> {
         let Some(record) = found else { return Err(self.missing(table, key)) };
-        match self.read_into_image::<P>(table, record, target.groups().start, T::Value::SIZES) {
+        match self.read_into_image::<P>(table, record, first, sizes) {
             Ok(Some(opened)) => Ok(opened),
             Ok(None) => Err(self.missing(table, key)),
             Err(Stop::Abort(abort)) => Err(abort),
-            Err(Stop::LookAgain) => self.open_again(table, key, target.groups().start, T::Value::SIZES),
+            Err(Stop::LookAgain) => self.open_again(table, key, first, sizes),
         }
     }
 

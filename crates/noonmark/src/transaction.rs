@@ -7,7 +7,6 @@ use crate::group::{Group, Row};
 use crate::key::{AsKey, Key, KeyBytes};
 use crate::many::{BATCH, FoundRows, KnownKeys, found_in};
 use crate::operations::is_changed_in_place;
-use crate::protocol::with_protocol;
 use crate::scan::{Scan, SecondaryScan};
 use crate::session::Concluded;
 use crate::table::TableRef;
@@ -72,7 +71,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         self.context.check(target.core())?;
         key.with_key(|key| {
             let found = self.context.find(TableRef::new(target.core()), key);
-            with_protocol!(target.core().protocol, P => self.context.get_at::<P, T>(target, key, found))
+            self.context.get_found(target, key, found)
         })
     }
 
@@ -85,7 +84,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         self.context.check(target.core())?;
         key.with_key(|key| {
             let found = self.context.find(TableRef::new(target.core()), key);
-            with_protocol!(target.core().protocol, P => self.context.need_at::<P, T>(target, key, found))
+            self.context.need_found(target, key, found)
         })
     }
 
@@ -113,8 +112,7 @@ impl<'s, H: Host> Transaction<'s, H> {
             if core.keeps_entries_of(&target.groups()) {
                 return self.update_otherwise(target, key, change);
             }
-            let opened =
-                with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))?;
+            let opened = self.context.open_found(target, key, found)?;
             self.context.change_in_place(opened, target.groups().start, change);
             Ok(())
         })
@@ -220,7 +218,7 @@ impl<'s, H: Host> Transaction<'s, H> {
                 let value = key.with_bytes(|key| {
                     self.context.about_to_look(table, key, Access::Read);
                     let found = found.or_else(|| self.context.find_again(table, key));
-                    with_protocol!(core.protocol, P => self.context.get_at::<P, T>(target, key, found))
+                    self.context.get_found(target, key, found)
                 })?;
                 visit(first + index, value);
             }
@@ -289,8 +287,7 @@ impl<'s, H: Host> Transaction<'s, H> {
                     if core.keeps_entries_of(&groups) {
                         return self.update_otherwise(target, key, change);
                     }
-                    let opened =
-                        with_protocol!(core.protocol, P => self.context.open_at::<P, T>(target, key, found))?;
+                    let opened = self.context.open_found(target, key, found)?;
                     self.context.change_in_place(opened, groups.start, change);
                     Ok(())
                 })?;

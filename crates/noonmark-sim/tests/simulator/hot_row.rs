@@ -37,8 +37,8 @@ fn on_one_row(protocol: Protocol, cores: usize) -> (u64, u64) {
 #[test]
 fn a_hot_row_is_not_lost_to_many_cores() {
     let pinned = [
-        (Protocol::TwoPhaseWoundWait, [(1730, 0), (617, 37), (597, 23)]),
-        (Protocol::TwoPhaseWaitDie, [(1295, 376), (751, 1436), (284, 1003)]),
+        (Protocol::TwoPhaseWoundWait, [(1730, 0), (595, 86), (339, 42)]),
+        (Protocol::TwoPhaseWaitDie, [(1447, 379), (812, 1410), (259, 1194)]),
         (Protocol::Swiss, [(1149, 402), (492, 1254), (159, 861)]),
         (Protocol::Sundial, [(1095, 360), (577, 1385), (283, 903)]),
     ];

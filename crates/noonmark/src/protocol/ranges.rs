@@ -225,7 +225,8 @@ impl Rules for Ranges {
         // An update at commit comes to the cell only now. (So does who takes an absent record out of its index; that has
         // looked at the version, changes nothing, and leaves a record with marks alone.)
         let is_late = !hold.intent && seen.is_none();
-        become_writer(me, cell, hold)
+        let taken = if hold.intent { Step::Ready(()) } else { become_writer(me, cell, hold) };
+        taken
             .and_then(|()| if is_late { come_after_readers(me, cell) } else { Step::Ready(()) })
             .and_then(|()| lock_version("ranges: seal", me, cell, seen, hold))
     }

@@ -116,6 +116,7 @@ pub(super) fn drop_intent(me: Me<'_, impl Host>, intent: &AtomicU64) {
 }
 
 impl Swiss {
+    #[inline(never)]
     fn take_intent(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
         take_intent(WRITE, me, cell, intent(cell), Younger::IsWounded, hold)
     }
@@ -152,7 +153,8 @@ impl Rules for Swiss {
         seen: Option<Word>,
         hold: &mut Hold,
     ) -> Step<(), Conflict> {
-        Self::take_intent(me, cell, hold).and_then(|()| lock_version("swiss: seal", me, cell, seen, hold))
+        let taken = if hold.intent { Step::Ready(()) } else { Self::take_intent(me, cell, hold) };
+        taken.and_then(|()| lock_version("swiss: seal", me, cell, seen, hold))
     }
 
     fn validate(

@@ -120,6 +120,7 @@ impl<V: Variant> TwoPhase<V> {
         }
     }
 
+    /// Takes the write lock, and then the right to write: when no reader is left.
     fn lock(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
         if hold.prev.is_none() {
             me.touch(Access::Read);
@@ -157,6 +158,8 @@ impl<V: Variant> TwoPhase<V> {
             match in_the_way {
                 None => {
                     readers.clear_waiters();
+                    // Whoever comes to read from here on finds the lock, and leaves.
+                    hold.intent = true;
                     return Step::Ready(());
                 }
                 // Marked, and somebody is still there: he will wake us.
@@ -252,7 +255,8 @@ impl<V: Variant> Rules for TwoPhase<V> {
         seen: Option<Word>,
         hold: &mut Hold,
     ) -> Step<(), Conflict> {
-        match Self::lock(me, cell, hold) {
+        let locked = if hold.intent { Step::Ready(()) } else { Self::lock(me, cell, hold) };
+        match locked {
             // A read lock protects what was read, so that this cannot be; a cheap second net.
             Step::Ready(()) if seen.is_some_and(|read| hold.prev != Some(read)) => {
                 let read = seen.unwrap_or(Word::RECLAIMED);

@@ -177,6 +177,53 @@ fn a_writer_looks_at_readers() {
     }
 }
 
+/// Who has the lock for writing may not write while somebody reads: a writer waits for every reader, also if it comes to the row only when it commits, and
+/// asks once more when one of them has left.
+#[test]
+fn a_writer_waits_for_every_reader() {
+    for (protocol, writer_is_older) in
+        [(Protocol::TwoPhaseWaitDie, true), (Protocol::TwoPhaseWoundWait, false)]
+    {
+        for writes_at_commit in [false, true] {
+            for one_stays in [false, true] {
+                let db = builder().build().unwrap();
+                let rows = table(&db, "rows", protocol);
+                let [mut s1, mut s2, mut s3] = sessions(&db);
+                s1.transact(|tx| tx.insert(&rows, 1, 0)).unwrap();
+                // (Whoever begins first is older.)
+                let (mut writer, mut readers);
+                if writer_is_older {
+                    writer = s3.begin();
+                    readers = [s1.begin(), s2.begin()].map(Some);
+                } else {
+                    readers = [s1.begin(), s2.begin()].map(Some);
+                    writer = s3.begin();
+                }
+                for reader in readers.iter_mut().flatten() {
+                    assert_eq!(reader.get(&rows, 1).unwrap(), Some(0));
+                }
+                if writes_at_commit {
+                    writer.add(&rows, 1, |value| value, 1).unwrap();
+                }
+                let leave = || {
+                    let leaving = if one_stays { 1 } else { 2 };
+                    readers[..leaving].iter_mut().for_each(|reader| drop(reader.take()));
+                };
+                let written = interrupted(At::Wait, leave, || match writes_at_commit {
+                    true => writer.commit().map(|_| ()),
+                    false => writer.write(&rows, 1, 1).map(|_| drop(writer)),
+                });
+                assert_eq!(
+                    written.is_ok(),
+                    !one_stays,
+                    "{protocol}, at commit: {writes_at_commit}: {written:?}"
+                );
+                assert!(readers[0].is_none(), "{protocol}: nobody waited");
+            }
+        }
+    }
+}
+
 /// What one transaction holds that another waits for.
 #[derive(Clone, Copy, Debug)]
 enum Held {
