@@ -18,6 +18,8 @@ pub enum Bug {
     CommitKeepsTime,
     /// Who takes a lock says that he could have read what it guards, whether or not.
     AlwaysConsistent,
+    /// Who takes a lock takes the word that is there then, and not the one that was checked.
+    TakeAnyWord,
     /// Who takes a lock for writing does not look for those who read.
     SkipReaders,
     /// Who reads does not put himself on record for those who write.

@@ -158,6 +158,18 @@ fn what_is_called_off<W: World>() {
     assert_eq!((pair.0[0].load(), pair.0[1].load()), (2, 2));
 }
 
+/// Of two that add to one variable neither is lost. (Where each adds to two, the second tells what has been lost at the first.)
+fn adding<W: World>() {
+    let pair = Pair::<W>::new();
+    let add = |pair: Arc<Pair<W>>| {
+        move || {
+            W::atomically(|tx| pair.0[0].update(tx, |count| count + 1));
+        }
+    };
+    together(vec![Box::new(add(pair.clone())), Box::new(add(pair.clone()))]);
+    assert_eq!(pair.0[0].load(), 2);
+}
+
 fn overwriting<W: World>() {
     let pair = Pair::<W>::new();
     let (a, b, c) = (pair.clone(), pair.clone(), pair.clone());
@@ -330,14 +342,14 @@ macro_rules! on_schedules {
 }
 
 on_schedules! {
-    dctl: Dctl, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
-    dcotl: Dcotl, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
-    tl2_gv4: Tl2Gv4, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
-    tl2_gv5: Tl2Gv5, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
-    tinystm: TinyStm, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
-    two_pl_sf: TwoPlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
-    dctl_sf: DctlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
-    dcotl_sf: DcotlSf, [updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
+    dctl: Dctl, [adding, updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    dcotl: Dcotl, [adding, updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    tl2_gv4: Tl2Gv4, [adding, updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    tl2_gv5: Tl2Gv5, [adding, updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    tinystm: TinyStm, [adding, updates_and_views, what_is_called_off, overwriting, write_skew, waiting];
+    two_pl_sf: TwoPlSf, [adding, updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
+    dctl_sf: DctlSf, [adding, updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
+    dcotl_sf: DcotlSf, [adding, updates_and_views, what_is_called_off, overwriting, write_skew, waiting, irrevocable, beside_irrevocable_ones];
 }
 
 #[test]
@@ -363,6 +375,7 @@ fn planted_bugs_are_found() {
     assert!(found(Bug::CommitKeepsTime, updates_and_views::<Here>));
     assert!(found(Bug::UndoKeepsTime, what_is_called_off::<Here>));
     assert!(found(Bug::AlwaysConsistent, updates_and_views::<Here>));
+    assert!(found(Bug::TakeAnyWord, adding::<Here>));
     assert!(found(Bug::SkipWakes, waiting::<Here>));
     type Locking = Fresh<TwoPlSf, Own>;
     let found = |bug, test: fn()| !holds_on::<Locking>(20 * SCHEDULES, settings().plant(bug), test);

@@ -328,6 +328,8 @@ fn take<V: Variant, H: Host>(
     is_consistent: bool,
 ) -> bool {
     me.touch(lock.line(), Access::ReadModifyWrite);
+    let now = if me.has_planted(Bug::TakeAnyWord) { lock.load() } else { seen };
+    let seen = if now.is_written() || now.is_read() { seen } else { now };
     let held = lock.try_lock(lend(&lock), seen, me.slot, is_consistent);
     held.map(|held| me.log_held(lock, held)).is_some()
 }

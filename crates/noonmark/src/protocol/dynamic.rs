@@ -170,6 +170,7 @@ impl Rules for Dynamic {
         marks::rely("dynamic: validate", me, cell, readers(cell), seen, own)
     }
 
+    #[inline(always)]
     fn validate(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
@@ -179,6 +180,7 @@ impl Rules for Dynamic {
     ) -> Step<(), Conflict> {
         // (To raise the frontier to the end of time would leave nobody any.)
         if me.range().reads_at().is_some() && own.is_none() && at < Timestamp::MAX {
+            std::hint::cold_path();
             return marks::validate_unmarked("dynamic: frontier", me, cell, seen, at);
         }
         marks::validate("dynamic: validate", me, cell, readers(cell), seen, own, at)

@@ -123,8 +123,7 @@ pub(super) fn read(
 
 /// What was read without a mark holds at the commit time if that is the frontier that it was read at; otherwise the frontier is raised to it,
 /// and what was read must be there yet.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 pub(super) fn validate_unmarked(
     rule: &'static str,
     me: Me<'_, impl Host>,
@@ -203,7 +202,8 @@ pub(super) fn unmark(me: Me<'_, impl Host>, readers: Readers<'_>) {
 }
 
 /// What was read holds at the commit time, which has been settled: whoever has replaced it, or will, comes after. What
-/// is left to do is to leave the time behind.
+/// is left to do is to leave the time behind. (A part of its caller, which would copy `me` in order to call it.)
+#[inline(always)]
 pub(super) fn validate(
     rule: &'static str,
     me: Me<'_, impl Host>,

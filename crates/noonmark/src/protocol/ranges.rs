@@ -249,6 +249,7 @@ impl Rules for Ranges {
         step
     }
 
+    #[inline(always)]
     fn validate(
         me: Me<'_, impl Host>,
         cell: Cell<'_>,
