@@ -370,9 +370,50 @@ impl Reproduction {
         (others > 0).then(|| (others + 1, self.findings.iter().filter(agrees).count()))
     }
 
-    /// How many of its findings have this verdict.
-    fn count(&self, verdict: Verdict) -> usize {
-        self.findings.iter().filter(|finding| finding.verdict == verdict).count()
+    /// What became of the statements of its paper, and of ours besides; of neither, if there are none.
+    fn tallies(&self) -> impl Iterator<Item = (&'static str, Tally)> {
+        [("what the paper says", false), ("what we say", true)].into_iter().filter_map(|(what, ours)| {
+            let tally = Tally::of(self.findings.iter().filter(|finding| finding.is_ours() == ours));
+            (tally.all > 0).then_some((what, tally))
+        })
+    }
+}
+
+impl Finding {
+    /// It is a statement of ours, about what a paper says or besides: its section says so.
+    fn is_ours(&self) -> bool {
+        self.section.split(',').next() == Some("ours")
+    }
+}
+
+/// How many statements there are, and what became of them.
+#[derive(Default)]
+struct Tally {
+    all: usize,
+    agree: usize,
+    differ: usize,
+    not_run: usize,
+}
+
+impl Tally {
+    fn of<'a>(findings: impl Iterator<Item = &'a Finding>) -> Self {
+        let mut tally = Tally::default();
+        for finding in findings {
+            tally.all += 1;
+            match finding.verdict {
+                Verdict::Agrees => tally.agree += 1,
+                Verdict::Differs => tally.differ += 1,
+                Verdict::NotRun => tally.not_run += 1,
+            }
+        }
+        tally
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tally { all, agree, differ, not_run } = self;
+        write!(f, "{agree} of {all} come out, {differ} do not, {not_run} were not run")
     }
 }
 

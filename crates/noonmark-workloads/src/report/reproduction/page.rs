@@ -63,14 +63,11 @@ fn contents(html: &mut String, all: &[Reproduction]) {
     for one in all {
         let _ = writeln!(
             html,
-            "<li><a href=\"#{0}\">{1}</a>: {2} <small>{3} of the paper's statements come out, {4} do not, {5} were not \
-             run</small></li>",
+            "<li><a href=\"#{}\">{}</a>: {} <small>{}</small></li>",
             escape(&one.name),
             escape(&one.figure),
             escape(&one.title),
-            one.count(Verdict::Agrees),
-            one.count(Verdict::Differs),
-            one.count(Verdict::NotRun)
+            one.tallies().map(|(what, tally)| format!("{what}: {tally}")).collect::<Vec<String>>().join("; ")
         );
     }
     html.push_str("</ul>\n");

@@ -84,6 +84,20 @@ fn the_text_has_what_the_paper_says_and_what_came_out() {
     );
 }
 
+/// Statements of ours are told apart from a paper's, in the text and on the page.
+#[test]
+fn what_we_say_is_not_counted_as_the_papers() {
+    let mut one = reproduction();
+    one.findings[1].section = "ours, of §4.3".into();
+    let text = reproductions_text(&[one.clone()], 100);
+    assert!(text.contains("\nwhat the paper says: 0 of 1 come out, 1 do not, 0 were not run\n"), "{text}");
+    assert!(text.contains("\nwhat we say: 1 of 1 come out, 0 do not, 0 were not run\n"), "{text}");
+    let html = reproductions_page(&[one.clone()], "noonmark repro").unwrap();
+    assert!(html.contains("0 of 1 come out, 1 do not, 0 were not run; what we say: 1 of 1"), "{html}");
+    one.findings.remove(0);
+    assert!(!reproductions_text(&[one], 100).contains("what the paper says"));
+}
+
 #[test]
 fn what_other_seeds_come_to_stands_beside_it() {
     let mut one = reproduction();

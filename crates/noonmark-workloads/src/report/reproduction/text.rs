@@ -74,14 +74,10 @@ pub fn text(all: &[Reproduction], columns: usize) -> String {
 }
 
 fn findings(text: &mut String, one: &Reproduction) {
-    let _ = writeln!(
-        text,
-        "\nwhat the paper says: {} of {} come out, {} do not, {} were not run",
-        one.count(Verdict::Agrees),
-        one.findings.len(),
-        one.count(Verdict::Differs),
-        one.count(Verdict::NotRun)
-    );
+    text.push('\n');
+    for (what, tally) in one.tallies() {
+        let _ = writeln!(text, "{what}: {tally}");
+    }
     if let Some((seeds, all)) = one.with_each_seed() {
         let _ = writeln!(text, "  (with each of {seeds} seeds: {all})");
     }
