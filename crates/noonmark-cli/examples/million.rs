@@ -13,6 +13,10 @@ use noonmark_sim::repro::{Cell, Size, named, run};
 use noonmark_workloads::store::Granularity;
 use std::time::Instant;
 
+/// The allocator that the program has: what is loaded lies in large pages with it, where the system has them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let backs_off = args.first().is_none_or(|word| word != "none");
