@@ -67,8 +67,8 @@ pub trait Host: Send + Sync + 'static {
     /// one that was in the way has ended. For a host on which nobody else moves meanwhile.
     const DEFERS: bool = false;
 
-    /// A rule is about to touch a line, or `None` after all. Nothing on threads; the line is not even worked out. Another host may work it out before others go
-    /// on, and again when it is this one's turn.
+    /// A rule is about to touch a line; `None`: none that a host knows of. Nothing on threads; the line is not even worked out. Another host works it out, and
+    /// lets others go on that are to go first; where lines have prices it may do neither for `None`.
     #[inline(always)]
     fn touch<L: Into<Option<Line>>>(&self, line: impl Fn() -> L, access: Access) {
         let _ = (line, access);

@@ -102,8 +102,28 @@ enum Mode {
     Ended,
 }
 
-/// A place in line: the time, a tie-break, the worker, and its ticket.
-type Entry = (Picoseconds, u32, usize, u64);
+/// A place in line: the time, a random number for those of the same time, and the worker, in one number, as they are compared
+/// all the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place(u128);
+
+impl Place {
+    /// Behind all others, and nobody's.
+    const NOWHERE: Place = Place(u128::MAX);
+
+    fn new(at_ps: Picoseconds, tie: u32, worker: usize) -> Self {
+        // As many workers as there is memory for their stacks.
+        Place(u128::from(at_ps) << 64 | u128::from(tie) << 32 | (worker as u32) as u128)
+    }
+
+    fn at_ps(self) -> Picoseconds {
+        (self.0 >> 64) as u64
+    }
+
+    fn worker(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
 
 #[derive(Debug)]
 struct Worker {
@@ -111,18 +131,16 @@ struct Worker {
     mode: Mode,
     /// Somebody has woken it since it last began to wait.
     is_woken: bool,
-    /// The number of its entry in the line that counts: earlier ones are out of date.
-    ticket: u64,
+    /// Where it is in line: what else is there of it is out of date.
+    place: Place,
 }
 
 /// Who is in line, and the clocks.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     workers: Vec<Worker>,
-    /// By clock, then by a random number: who goes on next. Entries whose ticket is out of date are passed over.
-    line: BinaryHeap<Reverse<Entry>>,
-    /// Taken out of the line already, to go on next: by whoever got in line in the same place.
-    up: Option<Entry>,
+    /// By clock, then by a random number: who goes on next. Places that are out of date are passed over.
+    line: BinaryHeap<Reverse<Place>>,
     running: Option<usize>,
     /// When those are over that have no clock: before, between and after runs.
     idle_ps: Picoseconds,
@@ -131,8 +149,9 @@ pub(crate) struct Clocks {
     limit: Option<Limit>,
     /// Nobody was left to wake these.
     stranded: Vec<usize>,
-    tickets: u64,
     steps: u64,
+    /// How many there had been when time was last put off ([`Clocks::puts_off`]).
+    put_off_at: u64,
     switches: u64,
     random: u64,
 }
@@ -142,14 +161,13 @@ impl Clocks {
         Clocks {
             workers: Vec::new(),
             line: BinaryHeap::new(),
-            up: None,
             running: None,
             idle_ps: 0,
             limits: Limits::default(),
             limit: None,
             stranded: Vec::new(),
-            tickets: 0,
             steps: 0,
+            put_off_at: u64::MAX,
             switches: 0,
             random: seed,
         }
@@ -189,70 +207,67 @@ impl Clocks {
         }
     }
 
-    /// Whoever runs is about to do something that others can see: whether others are behind, so that he is in line now and is to be
-    /// suspended.
-    pub(crate) fn must_let_go_first(&mut self) -> bool {
-        self.must_yield() && self.get_in_line()
-    }
-
-    /// Whoever runs is about to do something that others can see: whether others are behind.
-    fn must_yield(&mut self) -> bool {
-        let Some(worker) = self.running else { return false };
+    /// Whoever runs is about to do something that others can see: who goes on instead, if anybody is behind. Then this one is in line, and
+    /// is to be suspended.
+    #[inline]
+    pub(crate) fn must_let_go_first(&mut self) -> Option<usize> {
+        let worker = self.running?;
         self.steps += 1;
         let now_ps = self.workers[worker].clock_ps;
-        if self.limit.is_none() {
-            if now_ps >= self.limits.until_ps {
-                self.limit = Some(Limit::Time);
-            } else if self.steps >= self.limits.steps {
-                self.limit = Some(Limit::Steps);
-            }
-            if self.limit.is_some() {
-                self.rouse();
-            }
+        if now_ps >= self.limits.until_ps || self.steps >= self.limits.steps {
+            self.come_to_limit(now_ps);
         }
         self.skip_outdated();
-        self.line.peek().is_some_and(|&Reverse((first_ps, ..))| first_ps <= now_ps)
+        if self.line.peek().is_none_or(|Reverse(first)| first.at_ps() > now_ps) {
+            return None;
+        }
+        let own = self.place(worker, now_ps);
+        // His place is taken, which is half the work of leaving the line and getting in.
+        let first = match self.line.peek_mut() {
+            Some(mut first) if first.0 < own => std::mem::replace(&mut *first, Reverse(own)).0,
+            _ => {
+                self.workers[worker].place = Place::NOWHERE;
+                return None;
+            }
+        };
+        Some(self.go_on(first))
     }
 
+    /// All are to end, and wait no more.
+    #[cold]
+    fn come_to_limit(&mut self, now_ps: Picoseconds) {
+        if self.limit.is_none() {
+            self.limit = Some(if now_ps >= self.limits.until_ps { Limit::Time } else { Limit::Steps });
+            self.rouse();
+        }
+    }
+
+    /// Time is about to pass for whoever runs: whether it is early enough to let others go on at the next step. So it is once between
+    /// two steps: who has taken none since is on his way to none.
+    pub(crate) fn puts_off(&mut self) -> bool {
+        std::mem::replace(&mut self.put_off_at, self.steps) != self.steps
+    }
+
+    /// Whoever is first in line then is there.
     fn skip_outdated(&mut self) {
-        while let Some(&Reverse((.., worker, ticket))) = self.line.peek() {
-            if self.workers[worker].ticket == ticket {
-                break;
-            }
+        while let Some(&Reverse(first)) = self.line.peek()
+            && self.workers[first.worker()].place != first
+        {
             self.line.pop();
         }
     }
 
-    /// A place in line.
-    fn entry(&mut self, worker: usize, at_ps: Picoseconds) -> Entry {
-        self.tickets += 1;
-        self.workers[worker].ticket = self.tickets;
-        (at_ps, self.random() as u32, worker, self.tickets)
+    /// A new place for a worker.
+    fn place(&mut self, worker: usize, at_ps: Picoseconds) -> Place {
+        let place = Place::new(at_ps, self.random() as u32, worker);
+        self.workers[worker].place = place;
+        place
     }
 
     /// Gets in line, to go on when nobody's clock is before this time.
     fn line_up(&mut self, worker: usize, at_ps: Picoseconds) {
-        let entry = self.entry(worker, at_ps);
-        self.line.push(Reverse(entry));
-    }
-
-    /// Whoever runs lets others go on that are behind: whether there is one, so that he is to be suspended.
-    fn get_in_line(&mut self) -> bool {
-        let Some(worker) = self.running else { return false };
-        let now_ps = self.workers[worker].clock_ps;
-        let own = self.entry(worker, now_ps);
-        // The line is in order (`must_yield` has passed over what is out of date): whoever is first goes on, and his
-        // place is taken, which is half the work of leaving the line and getting in.
-        match self.line.peek_mut() {
-            Some(mut first) if first.0 < own => {
-                self.up = Some(std::mem::replace(&mut *first, Reverse(own)).0);
-                true
-            }
-            _ => {
-                self.workers[worker].ticket = 0;
-                false
-            }
-        }
+        let place = self.place(worker, at_ps);
+        self.line.push(Reverse(place));
     }
 
     /// Whoever runs will wait to be woken, unless he has been since he last said that he would look: whether he
@@ -267,9 +282,7 @@ impl Clocks {
             let at_ps = until_ps.max(self.workers[worker].clock_ps);
             self.line_up(worker, at_ps);
         } else {
-            // In line nowhere.
-            self.tickets += 1;
-            self.workers[worker].ticket = self.tickets;
+            self.workers[worker].place = Place::NOWHERE;
         }
         true
     }
@@ -299,23 +312,25 @@ impl Clocks {
 
     /// Takes whoever is next out of the line, and lets him run. `None`: nobody is in it.
     fn next(&mut self) -> Option<usize> {
-        let (at_ps, _, worker, _) = match self.up.take() {
-            Some(first) => first,
-            None => {
-                self.skip_outdated();
-                self.line.pop()?.0
-            }
-        };
+        self.skip_outdated();
+        let Reverse(first) = self.line.pop()?;
+        Some(self.go_on(first))
+    }
+
+    /// Whoever had this place in line runs.
+    #[inline]
+    fn go_on(&mut self, first: Place) -> usize {
+        let worker = first.worker();
         let next = &mut self.workers[worker];
-        next.clock_ps = next.clock_ps.max(at_ps);
+        next.clock_ps = next.clock_ps.max(first.at_ps());
         next.mode = Mode::Ready;
-        // What lines up again has a new ticket; what is left in line is none of its own.
-        next.ticket = 0;
+        // What lines up again has a new place; what is left in line is none of its own.
+        next.place = Place::NOWHERE;
         if self.running != Some(worker) {
             self.switches += 1;
         }
         self.running = Some(worker);
-        Some(worker)
+        worker
     }
 
     /// Whether nobody is to wait any more, and all are to end.
@@ -336,21 +351,21 @@ impl Clocks {
     }
 }
 
-/// What is suspended and resumed.
-type Yield = Yielder<(), ()>;
-type Body = Coroutine<(), (), (), DefaultStack>;
+/// What is suspended and resumed. Whoever is suspended says who goes on, if he has looked.
+type Yield = Yielder<(), Option<usize>>;
+type Body = Coroutine<(), Option<usize>, (), DefaultStack>;
 
 thread_local! {
     /// Where the worker that runs on this thread is suspended.
     static YIELDER: Cell<Option<NonNull<Yield>>> = const { Cell::new(None) };
 }
 
-/// Suspends the worker that runs on this thread, until it is its turn again.
-pub(crate) fn suspend() {
+/// Suspends the worker that runs on this thread, until it is its turn again. `next` goes on, or whoever is first in line.
+pub(crate) fn suspend(next: Option<usize>) {
     let Some(yielder) = YIELDER.get() else { return };
     // SAFETY: it lives as long as the coroutine that set it, on whose stack we are: whenever a coroutine is resumed
     // its own is set, and when it is left, none is.
-    unsafe { yielder.as_ref() }.suspend(());
+    unsafe { yielder.as_ref() }.suspend(next);
     YIELDER.set(Some(yielder));
 }
 
@@ -386,6 +401,7 @@ pub(crate) fn run<T: Timed, F: FnOnce()>(
     }
     let began_ps = timed.clocks(|clocks| {
         (clocks.limits, clocks.limit, clocks.steps, clocks.switches) = (limits, None, 0, 0);
+        clocks.put_off_at = u64::MAX;
         clocks.limits.until_ps = limits.until_ps.saturating_add(clocks.idle_ps);
         clocks.idle_ps
     });
@@ -393,27 +409,36 @@ pub(crate) fn run<T: Timed, F: FnOnce()>(
         let random = timed.clocks(Clocks::random);
         let at_ps = began_ps + timed.start_ps(random);
         timed.clocks(|clocks| {
-            clocks.workers.push(Worker { clock_ps: at_ps, mode: Mode::Ready, is_woken: false, ticket: 0 });
+            clocks.workers.push(Worker {
+                clock_ps: at_ps,
+                mode: Mode::Ready,
+                is_woken: false,
+                place: Place::NOWHERE,
+            });
             clocks.line_up(worker, at_ps);
         });
     }
     let _left = Left(timed);
     let mut left = workers.len();
+    let mut next = None;
     while left > 0 {
-        let next = timed.clocks(|clocks| {
+        let first_in_line = |clocks: &mut Clocks| {
             let next = clocks.next();
             if next.is_none() {
                 clocks.stranded = clocks.rouse();
             }
             next
-        });
-        let Some(next) = next else { continue };
+        };
+        let Some(worker) = next.take().or_else(|| timed.clocks(first_in_line)) else { continue };
         // Panics if the worker does. The others are unwound when the vector is dropped.
-        let result = workers[next].resume(());
+        let result = workers[worker].resume(());
         YIELDER.set(None);
-        if let CoroutineResult::Return(()) = result {
-            left -= 1;
-            timed.clocks(|clocks| clocks.workers[next].mode = Mode::Ended);
+        match result {
+            CoroutineResult::Yield(then) => next = then,
+            CoroutineResult::Return(()) => {
+                left -= 1;
+                timed.clocks(|clocks| clocks.workers[worker].mode = Mode::Ended);
+            }
         }
     }
     timed.clocks(|clocks| {
@@ -442,7 +467,6 @@ impl<T: Timed> Drop for Left<'_, T> {
             clocks.idle_ps = clocks.idle_ps.max(ended_ps.unwrap_or(0));
             clocks.workers.clear();
             clocks.line.clear();
-            clocks.up = None;
             clocks.stranded.clear();
             clocks.running = None;
         });

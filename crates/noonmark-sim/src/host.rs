@@ -11,7 +11,8 @@ use crate::lines::LineCounts;
 use crate::machine::Machine;
 use crate::pricing::{Pricing, Schedule};
 use noonmark_core::{Access, Host, Line, Numbered, Work};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Wake, Waker};
 
@@ -50,18 +51,40 @@ struct State {
     pricing: Pricing,
 }
 
+/// A run, and what its cores share.
+struct Run {
+    /// Where that lies otherwise.
+    of: *const Mutex<State>,
+    /// Whether prices depend on what is touched.
+    knows_lines: bool,
+    /// On which core each worker is.
+    core_of: Vec<usize>,
+    state: RefCell<State>,
+}
+
 thread_local! {
-    /// What the cores share whose run is under way on this thread, and the lock that it belongs under.
-    static UNDER_WAY: RefCell<Option<(*const Mutex<State>, State)>> = const { RefCell::new(None) };
+    /// The run that is under way on this thread.
+    static UNDER_WAY: Cell<Option<NonNull<Run>>> = const { Cell::new(None) };
+}
+
+/// The run of these cores, if it is this thread that runs them.
+#[inline]
+fn under_way(shared: &Mutex<State>) -> Option<&Run> {
+    let run = UNDER_WAY.get()?;
+    // SAFETY: whoever has set it unsets it before it goes (`UnderWay`), on this thread, and outlives all workers, who are the only ones
+    // that are suspended while they have it.
+    let run = unsafe { run.as_ref() };
+    std::ptr::eq(run.of, shared).then_some(run)
 }
 
 /// Looks at what cores share: under the lock; or, if it is this thread that runs them, where their state lies meanwhile. A lock
 /// in each step would keep the processor from fetching anything ahead.
+#[inline]
 fn with<R>(shared: &Mutex<State>, look: impl FnOnce(&mut State) -> R) -> R {
-    UNDER_WAY.with_borrow_mut(|under_way| match under_way {
-        Some((of, state)) if std::ptr::eq(*of, shared) => look(state),
-        _ => look(&mut lock(shared)),
-    })
+    match under_way(shared) {
+        Some(run) => look(&mut run.state.borrow_mut()),
+        None => look(&mut lock(shared)),
+    }
 }
 
 fn lock(shared: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -69,32 +92,59 @@ fn lock(shared: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 /// A run is under way on this thread: until dropped, it has what its cores share, and keeps the lock. Other threads wait for its end.
-struct UnderWay<'a>(MutexGuard<'a, State>);
+struct UnderWay<'a> {
+    kept: MutexGuard<'a, State>,
+    run: NonNull<Run>,
+}
 
 impl<'a> UnderWay<'a> {
-    fn begin(shared: &'a Mutex<State>) -> Result<Self, SimulationError> {
-        UNDER_WAY.with_borrow_mut(|under_way| {
-            if under_way.is_some() {
-                return Err(SimulationError::UnderWay);
-            }
-            let mut kept = lock(shared);
-            // Nobody sees what lies there meanwhile.
-            let nothing = State { clocks: Clocks::new(0), pricing: Pricing::Messages };
-            *under_way = Some((shared, std::mem::replace(&mut *kept, nothing)));
-            Ok(UnderWay(kept))
-        })
+    fn begin(shared: &'a Mutex<State>, core_of: Vec<usize>) -> Result<Self, SimulationError> {
+        if UNDER_WAY.get().is_some() {
+            return Err(SimulationError::UnderWay);
+        }
+        let mut kept = lock(shared);
+        // Nobody sees what lies there meanwhile.
+        let nothing = State { clocks: Clocks::new(0), pricing: Pricing::Messages };
+        let state = std::mem::replace(&mut *kept, nothing);
+        let knows_lines = state.pricing.knows_lines();
+        let run = Run { of: shared, knows_lines, core_of, state: RefCell::new(state) };
+        let run = NonNull::from(Box::leak(Box::new(run)));
+        UNDER_WAY.set(Some(run));
+        Ok(UnderWay { kept, run })
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if let Some((_, state)) = UNDER_WAY.take() {
-            *self.0 = state;
+        UNDER_WAY.set(None);
+        // SAFETY: leaked when it was made; all workers have ended, and nobody else finds it any more.
+        let run = unsafe { Box::from_raw(self.run.as_ptr()) };
+        *self.kept = run.state.into_inner();
+    }
+}
+
+impl Run {
+    /// Whoever runs touches a line, when all have gone on that are behind.
+    fn touch(&self, line: Option<Line>, access: Access) {
+        let mut state = self.state.borrow_mut();
+        let State { clocks, pricing } = &mut *state;
+        let Some(worker) = clocks.running() else { return };
+        let core = self.core_of[worker];
+        if let Some(next) = clocks.must_let_go_first() {
+            // (While they do, what will be read of this one's line comes into the cache.)
+            pricing.foresee(core, line);
+            drop(state);
+            cores::suspend(Some(next));
+            state = self.state.borrow_mut();
         }
+        let State { clocks, pricing } = &mut *state;
+        let done_ps = pricing.access(core, line, access, clocks);
+        clocks.set_now(done_ps);
     }
 }
 
 impl Timed for VirtualCores {
+    #[inline]
     fn clocks<R>(&self, look: impl FnOnce(&mut Clocks) -> R) -> R {
         self.with(|state| look(&mut state.clocks))
     }
@@ -152,7 +202,11 @@ impl VirtualCores {
         if wanted > cores {
             return Err(SimulationError::TooManyWorkers { workers: wanted, cores });
         }
-        let _under_way = UnderWay::begin(&self.state)?;
+        let core_of = |worker| match &self.schedule {
+            Schedule::Machine(machine) => self.placement.core_of(worker, machine),
+            Schedule::Random | Schedule::Priorities { .. } | Schedule::Messages => worker,
+        };
+        let _under_way = UnderWay::begin(&self.state, (0..wanted).map(core_of).collect())?;
         self.take_line_counts();
         let mut report = cores::run(self, limits, workers)?;
         report.lines = self.take_line_counts();
@@ -179,14 +233,6 @@ impl VirtualCores {
         with(&self.state, look)
     }
 
-    /// The same, if it is this thread that runs them.
-    fn with_run<R>(&self, look: impl FnOnce(&mut State) -> R) -> Option<R> {
-        UNDER_WAY.with_borrow_mut(|under_way| match under_way {
-            Some((of, state)) if std::ptr::eq(*of, Arc::as_ptr(&self.state)) => Some(look(state)),
-            _ => None,
-        })
-    }
-
     /// How long it takes to wake somebody.
     fn wake_ps(&self) -> u64 {
         self.with(|state| state.pricing.wake_ps())
@@ -194,12 +240,12 @@ impl VirtualCores {
 
     /// Lets so much time pass for whoever runs, and those go on whose clocks are behind then.
     fn advance(&self, duration_ps: u64) {
-        let must_wait = self.clocks(|clocks| {
+        let next = self.clocks(|clocks| {
             clocks.set_now(clocks.now_ps().saturating_add(duration_ps));
             clocks.must_let_go_first()
         });
-        if must_wait {
-            cores::suspend();
+        if next.is_some() {
+            cores::suspend(next);
         }
     }
 }
@@ -224,34 +270,27 @@ impl Wake for Bell {
 impl Host for VirtualCores {
     type Label = Numbered;
 
+    #[inline]
     fn touch<L: Into<Option<Line>>>(&self, line: impl Fn() -> L, access: Access) {
-        let line = || line().into();
-        let core_of = |worker| match &self.schedule {
-            Schedule::Machine(machine) => self.placement.core_of(worker, machine),
-            Schedule::Random | Schedule::Priorities { .. } | Schedule::Messages => worker,
-        };
-        let foresee = |State { clocks, pricing }: &mut State| {
-            clocks.running().inspect(|&worker| pricing.foresee(core_of(worker), line));
-        };
-        let touch = |State { clocks, pricing }: &mut State| {
-            let Some(worker) = clocks.running() else { return };
-            let done_ps = pricing.access(core_of(worker), line, access, clocks);
-            clocks.set_now(done_ps);
-        };
         // Outside of runs nothing is charged.
-        let Some(must_wait) = self.with_run(|state| state.clocks.must_let_go_first()) else { return };
-        if must_wait {
-            // (While they do, what will be read of this one's line comes into the cache.)
-            self.with_run(foresee);
-            cores::suspend();
+        let Some(run) = under_way(&self.state) else { return };
+        match run.knows_lines {
+            // What is no line of the model costs nothing, and others need not go first.
+            true => {
+                if let Some(line) = line().into() {
+                    run.touch(Some(line), access);
+                }
+            }
+            false => run.touch(None, access),
         }
-        self.with_run(touch);
     }
 
+    #[inline]
     fn work(&self, work: Work) {
-        self.with_run(|State { clocks, pricing }| {
+        if let Some(run) = under_way(&self.state) {
+            let State { clocks, pricing } = &mut *run.state.borrow_mut();
             clocks.set_now(clocks.now_ps() + pricing.work_ps(work));
-        });
+        }
     }
 
     fn now_ns(&self) -> u64 {
@@ -263,8 +302,20 @@ impl Host for VirtualCores {
     }
 
     fn spin(&self, _: u32) {
-        let pause_ps = self.with(|state| state.pricing.pause_ps(&state.clocks));
-        self.advance(pause_ps);
+        let put_off = self.with(|State { clocks, pricing }| {
+            let pause_ps = pricing.pause_ps(clocks);
+            match pricing.knows_lines() && clocks.puts_off() {
+                // Whoever spins looks at a line next, and others go on before that.
+                true => {
+                    clocks.set_now(clocks.now_ps() + pause_ps);
+                    None
+                }
+                false => Some(pause_ps),
+            }
+        });
+        if let Some(pause_ps) = put_off {
+            self.advance(pause_ps);
+        }
     }
 
     fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
@@ -292,7 +343,7 @@ impl Host for VirtualCores {
                 return None;
             }
             if self.clocks(|clocks| clocks.fall_asleep(until_ps)) {
-                cores::suspend();
+                cores::suspend(None);
             } else {
                 // Woken since it began to look: by another, or even by what it did itself when it looked. That takes as
                 // long as any wake-up, or whoever wakes himself would look for ever, and nobody else go on.

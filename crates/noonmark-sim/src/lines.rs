@@ -83,6 +83,8 @@ pub struct Lines {
     known: usize,
     /// Core by core, [`Machine::private_lines`] each.
     caches: Vec<Copy>,
+    /// Of each core, the bit of its socket.
+    sockets: Vec<u8>,
     counts: LineCounts,
 }
 
@@ -99,7 +101,8 @@ impl Lines {
         let copies = cores * machine.private_lines as usize;
         let caches = vec![Copy { at: NOWHERE, version: 0 }; copies];
         let states = vec![State::untouched(NO_LINE); STATES_MIN];
-        Lines { machine, states, known: 0, caches, counts: LineCounts::default() }
+        let sockets = (0..cores).map(|core| 1 << machine.socket_of(core)).collect();
+        Lines { machine, states, known: 0, caches, sockets, counts: LineCounts::default() }
     }
 
     /// What they have seen since the counts were last taken.
@@ -116,7 +119,7 @@ impl Lines {
     /// Where a line has its place in a core's own cache.
     fn place(&self, core: usize, line: Line) -> usize {
         let lines = self.machine.private_lines as usize;
-        core * lines + (hash(line) >> 32) as usize % lines
+        core * lines + ((hash(line) >> 32) as usize & (lines - 1))
     }
 
     /// From where on a line's state is looked for.
@@ -163,8 +166,36 @@ impl Lines {
     }
 
     /// A core touches a line at this time: when it has done so.
+    #[inline]
     pub fn access(&mut self, core: usize, line: Line, access: Access, now_ps: Picoseconds) -> Picoseconds {
         let place = self.place(core, line);
+        let copy = self.caches[place];
+        if let Some(state) = self.states.get(copy.at as usize)
+            && state.line == line
+            && copy.version == state.version
+            && access != Access::Allocate
+            && (access == Access::Read || state.owner == core as u16)
+        {
+            self.counts.hits += 1;
+            return now_ps + self.hit_ps(access);
+        }
+        self.fetch(core, line, access, place, now_ps)
+    }
+
+    fn hit_ps(&self, access: Access) -> Picoseconds {
+        if access == Access::ReadModifyWrite { self.machine.atomic_hit_ps } else { self.machine.hit_ps }
+    }
+
+    /// The same, of a line that the core has not got, or not for that; its place in the core's own cache is this.
+    #[inline(never)]
+    fn fetch(
+        &mut self,
+        core: usize,
+        line: Line,
+        access: Access,
+        place: usize,
+        now_ps: Picoseconds,
+    ) -> Picoseconds {
         let is_its_place =
             self.states.get(self.caches[place].at as usize).is_some_and(|state| state.line == line);
         if !is_its_place {
@@ -173,14 +204,13 @@ impl Lines {
             let version = self.states[at].version.wrapping_sub(1);
             self.caches[place] = Copy { at: at as u32, version };
         }
+        let hit_ps = self.hit_ps(access);
         let machine = &self.machine;
         let copy = &mut self.caches[place];
         let state = &mut self.states[copy.at as usize];
-        let has_copy = copy.version == state.version;
         let owns = state.owner == core as u16;
         let writes = access != Access::Read;
-        let hit_ps = if access == Access::ReadModifyWrite { machine.atomic_hit_ps } else { machine.hit_ps };
-        let socket = 1 << machine.socket_of(core);
+        let socket = self.sockets[core];
         if access == Access::Allocate {
             // New memory, from one's own allocator: nobody else has had it since.
             *state = State {
@@ -190,10 +220,6 @@ impl Lines {
                 ..*state
             };
             copy.version = state.version;
-            self.counts.hits += 1;
-            return now_ps + hit_ps;
-        }
-        if has_copy && (owns || !writes) {
             self.counts.hits += 1;
             return now_ps + hit_ps;
         }

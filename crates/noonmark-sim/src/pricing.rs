@@ -87,27 +87,34 @@ impl Pricing {
         }
     }
 
+    /// Whether prices depend on what is touched.
+    pub(crate) fn knows_lines(&self) -> bool {
+        matches!(self, Pricing::Machine(..))
+    }
+
     /// Whoever runs will touch a line, when others have gone on that are behind: what is known of it will be read.
-    pub(crate) fn foresee(&self, core: usize, line: impl Fn() -> Option<Line>) {
+    #[inline]
+    pub(crate) fn foresee(&self, core: usize, line: Option<Line>) {
         if let Pricing::Machine(_, lines) = self
-            && let Some(line) = line()
+            && let Some(line) = line
         {
             lines.foresee(core, line);
         }
     }
 
     /// Whoever runs touches a line: when he has done so.
+    #[inline]
     pub(crate) fn access(
         &mut self,
         core: usize,
-        line: impl Fn() -> Option<Line>,
+        line: Option<Line>,
         access: Access,
         clocks: &mut Clocks,
     ) -> Picoseconds {
         let now_ps = clocks.now_ps();
         match self {
             Pricing::Machine(_, lines) => {
-                line().map_or(now_ps, |line| lines.access(core, line, access, now_ps))
+                line.map_or(now_ps, |line| lines.access(core, line, access, now_ps))
             }
             Pricing::Random => {
                 let random = clocks.random();

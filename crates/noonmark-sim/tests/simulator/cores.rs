@@ -2,7 +2,7 @@
 
 use noonmark::{AbortKind, Database, IndexKind, Order, Policy, Protocol, Table, TableOptions};
 use noonmark_core::{Access, Host, Line};
-use noonmark_sim::{Limit, Limits, Machine, Report, SimulationError, VirtualCores};
+use noonmark_sim::{Limit, Limits, Machine, Report, Schedule, SimulationError, VirtualCores};
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -86,6 +86,54 @@ fn whoever_is_behind_goes_on() {
     let times = times.into_inner().unwrap();
     assert_eq!(times.len(), 5_000);
     assert!(times.is_sorted());
+}
+
+/// Whoever spins and looks goes on at the look, one step a turn; whoever spins for what the host is told nothing of lets others go on all
+/// the same, or he would spin for ever.
+#[test]
+fn whoever_spins_lets_others_on() {
+    let steps_until_set = |looks: bool| {
+        let host = VirtualCores::new(Machine::GRANULARITY, 5);
+        let is_set = Cell::new(false);
+        let (host, is_set) = (&host, &is_set);
+        let spins = || {
+            let mut turn = 0;
+            while !is_set.get() {
+                host.spin(turn);
+                turn += 1;
+                if looks {
+                    host.touch(|| COUNTER, Access::Read);
+                }
+            }
+        };
+        let sets = || {
+            host.sleep_ns(2_000);
+            is_set.set(true);
+        };
+        let workers: [&dyn Fn(); 2] = [&spins, &sets];
+        host.run(Limits::default(), workers).unwrap().steps
+    };
+    // A turn takes 4.5 ns, a look 2; two of the steps are the sleeper's, at most.
+    let (with_looks, without) = (steps_until_set(true), steps_until_set(false));
+    assert!((2_000 * 10 / 65 - 200..=2_000 * 10 / 65 + 200).contains(&with_looks), "{with_looks}");
+    assert!((1..=2_000 * 10 / 45 + 200).contains(&without), "{without}");
+}
+
+/// What is no line of the model is no step, where lines have prices; in schedules that are made to find bugs it is one, like any touch.
+#[test]
+fn what_is_no_line_is_a_step_for_bugs_only() {
+    let steps = |schedule| {
+        let host = VirtualCores::scheduled(schedule, 5);
+        let touches = || {
+            for _ in 0..10 {
+                host.touch(|| None, Access::Read);
+            }
+        };
+        host.run(Limits::default(), [touches]).unwrap().steps
+    };
+    assert_eq!(steps(Schedule::Machine(Machine::GRANULARITY)), 0);
+    assert_eq!(steps(Schedule::Random), 10);
+    assert_eq!(steps(Schedule::Priorities { changes: 2, steps: 10 }), 10);
 }
 
 /// A ball that two throw to each other: who waits is woken; a wait with a deadline ends at it.

@@ -163,7 +163,7 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::SealWritesOnly, &[F1], 100);
     try_to_find(Bug::RenewBlindly, &[Sundial], 100);
     try_to_find(Bug::RenewSealed, &[Sundial], 400);
-    try_to_find(Bug::InstalledInSight, &[Sundial], 400);
+    try_to_find(Bug::InstalledInSight, &[Sundial], 10_000);
     try_to_find(Bug::ExtendBlindly, &[Sundial], 10_000);
     try_to_find(Bug::VersionsSkipped, &[Sundial], 10_000);
     try_to_find(Bug::ReadsForgotten, &[Fixed], 100);

@@ -37,10 +37,10 @@ fn on_one_row(protocol: Protocol, cores: usize) -> (u64, u64) {
 #[test]
 fn a_hot_row_is_not_lost_to_many_cores() {
     let pinned = [
-        (Protocol::TwoPhaseWoundWait, [(1730, 0), (595, 86), (339, 42)]),
-        (Protocol::TwoPhaseWaitDie, [(1447, 379), (812, 1410), (259, 1194)]),
-        (Protocol::Swiss, [(1149, 402), (492, 1254), (159, 861)]),
-        (Protocol::Sundial, [(1095, 360), (577, 1385), (283, 903)]),
+        (Protocol::TwoPhaseWoundWait, [(1730, 0), (597, 80), (320, 43)]),
+        (Protocol::TwoPhaseWaitDie, [(1447, 379), (775, 1395), (281, 1033)]),
+        (Protocol::Swiss, [(1149, 402), (461, 1140), (158, 796)]),
+        (Protocol::Sundial, [(1100, 361), (574, 1337), (311, 705)]),
     ];
     let found = pinned.map(|(protocol, _)| (protocol, [2, 8, 32].map(|cores| on_one_row(protocol, cores))));
     assert_eq!(found, pinned);
