@@ -49,7 +49,7 @@ impl<T, C> Step<T, C> {
             other => {
                 std::hint::cold_path();
                 Err(match other {
-                    Step::Ready(_) => unreachable!("granted"),
+                    Step::Ready(value) => return Ok(value),
                     Step::Busy(conflict) => Step::Busy(conflict),
                     Step::Wait(on, conflict) => Step::Wait(on, conflict),
                     Step::Die(conflict) => Step::Die(conflict),

@@ -1,16 +1,17 @@
 //! Keys that are known together, looked up together.
 
-use crate::index::prefetch;
+use crate::index::{ABREAST, prefetch, tag_of};
 use crate::key::{Key, KeyBytes};
 use crate::record::{LINE_WORDS, Layout, RecordPtr};
 use crate::table::{TableCore, TableRef};
 use noonmark_core::TxnId;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
 
 /// How many keys are looked up at once: enough to keep the memory busy, few enough to stay in the first
 /// level cache until they are used.
-pub(crate) const BATCH: usize = 16;
+pub(crate) const BATCH: usize = ABREAST;
 
 /// Keys of a fixed size up to this many bytes are put side by side, without a [`KeyBytes`] each.
 const SHORT_BYTES: usize = 16;
@@ -146,21 +147,34 @@ impl<K: Key> KnownKeys<K> for FoundSlice<'_, K> {}
 #[inline]
 fn look_up<K: Key>(table: &TableCore, keys: &[K], groups: Range<usize>) -> [Option<RecordPtr>; BATCH] {
     let mut found = [None; BATCH];
-    let soon = |record| prefetch_groups(record, &table.layout, &groups);
-    let wanted = &mut found[..keys.len().min(BATCH)];
+    let keys = &keys[..keys.len().min(BATCH)];
+    let wanted = &mut found[..keys.len()];
+    let lines = lines_of(&table.layout, &groups);
+    let soon = |record| prefetch_lines(record, lines.clone());
     match K::FIXED_BYTES {
         Some(bytes) if bytes <= SHORT_BYTES => {
-            let mut short = [[0; SHORT_BYTES]; BATCH];
-            let mut all_fit = true;
-            for (to, key) in short.iter_mut().zip(keys) {
-                key.with_bytes(|key| match key.len() == bytes {
-                    true => to[..bytes].copy_from_slice(key),
-                    false => all_fit = false,
-                });
+            let all_fit = Cell::new(true);
+            let check = |key: &[u8]| all_fit.set(all_fit.get() && key.len() == bytes);
+            // In most tables of short keys a tag is all that is asked for.
+            let tag = |key: &[u8]| {
+                check(key);
+                tag_of(key)
+            };
+            let tags = keys.iter().map(|key| key.with_bytes(tag));
+            if !table.index.find_many_direct(tags, wanted, soon) {
+                let mut short = [[0; SHORT_BYTES]; BATCH];
+                for (to, key) in short.iter_mut().zip(keys) {
+                    key.with_bytes(|key| {
+                        check(key);
+                        let bytes = key.len().min(bytes);
+                        to[..bytes].copy_from_slice(&key[..bytes]);
+                    });
+                }
+                table.index.find_many_beyond(|index| &short[index % BATCH][..bytes], wanted, soon);
             }
             // One that is not as long as its type says is under none of the keys that there are.
-            if all_fit {
-                table.index.find_many(|index| &short[index % BATCH][..bytes], wanted, soon);
+            if !all_fit.get() {
+                return [None; BATCH];
             }
         }
         _ => {
@@ -192,11 +206,25 @@ pub(crate) fn found_in<'f, K: Key>(
 /// Begins to bring the cells of these groups into the cache.
 #[inline(always)]
 pub(crate) fn prefetch_groups(record: RecordPtr, layout: &Layout, groups: &Range<usize>) {
+    prefetch_lines(record, lines_of(layout, groups));
+}
+
+/// The lines of a record on which the cells of these groups are.
+#[inline(always)]
+fn lines_of(layout: &Layout, groups: &Range<usize>) -> Range<usize> {
     let last = layout.group(groups.end - 1);
     let begin = layout.group(groups.start).cell_at as usize;
     let end = last.at as usize + last.size.words();
-    for line in begin / LINE_WORDS..end.div_ceil(LINE_WORDS) {
-        // Records larger than half a line begin on one, so these are the lines of the cells.
-        prefetch(record.as_ptr().wrapping_add(line * LINE_WORDS).cast());
+    // Records larger than half a line begin on one.
+    begin / LINE_WORDS..end.div_ceil(LINE_WORDS)
+}
+
+#[inline(always)]
+fn prefetch_lines(record: RecordPtr, lines: Range<usize>) {
+    let line = |number: usize| record.as_ptr().wrapping_add(number * LINE_WORDS).cast();
+    // There is one at least, and seldom more than two.
+    prefetch(line(lines.start));
+    for number in lines.start + 1..lines.end {
+        prefetch(line(number));
     }
 }

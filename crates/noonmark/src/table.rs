@@ -109,6 +109,34 @@ impl Index {
         }
     }
 
+    /// The same of at most [`ABREAST`](crate::index::ABREAST) keys for those that are not found so.
+    #[inline(always)]
+    pub(crate) fn find_many_beyond<'k>(
+        &self,
+        keys: impl Fn(usize) -> &'k [u8],
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) {
+        match self {
+            Index::Hash(index) => index.find_many_beyond(keys, found, soon),
+            Index::Ordered(index) => index.find_many_beyond(keys, found, soon),
+        }
+    }
+
+    /// The same of at most [`ABREAST`](crate::index::ABREAST) keys by their tags ([`tag_of`](crate::index::tag_of)), where it is known at once: whether all were found.
+    #[inline(always)]
+    pub(crate) fn find_many_direct(
+        &self,
+        tags: impl Iterator<Item = u64>,
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) -> bool {
+        match self {
+            Index::Hash(index) => index.find_many_direct(tags, found, soon),
+            Index::Ordered(index) => index.find_many_direct(tags, found, soon),
+        }
+    }
+
     pub(crate) fn get_or_insert(
         &self,
         key: &[u8],

@@ -253,7 +253,7 @@ impl Drop for Latch<'_> {
 }
 
 /// How many keys that are known together go through an index abreast.
-const ABREAST: usize = 16;
+pub(crate) const ABREAST: usize = 16;
 
 /// Asks for the first two lines of a record.
 #[inline(always)]
@@ -287,6 +287,12 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     let (words, _) = a.as_chunks::<8>();
     let (words_of_b, _) = b.as_chunks::<8>();
     last == last_of_b && words.iter().zip(words_of_b).all(|(a, b)| a == b)
+}
+
+/// What an index knows a short key by.
+#[inline(always)]
+pub(crate) fn tag_of(key: &[u8]) -> u64 {
+    head(key, 0)
 }
 
 /// The first 8 bytes of a key from `skip` on, padded with zeros: ordered as the keys are, as far as

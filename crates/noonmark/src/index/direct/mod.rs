@@ -35,7 +35,7 @@
 //! What it does not do: shrink. Pages of a segment that nobody touches take no memory; those of rows that have gone do. If the memory cannot
 //! be had, or records differ in length, there are no places.
 
-use super::{RecordShape, prefetch};
+use super::{ABREAST, RecordShape, prefetch};
 use crate::record::RecordPtr;
 use noonmark_core::sync::{AtomicPtr, AtomicU64, AtomicUsize, CachePadded, Ordering};
 use std::alloc::{self, Layout as Block};
@@ -238,12 +238,31 @@ impl DirectTable {
         (place.word.load(Ordering::Acquire) == number).then_some(place.record)
     }
 
-    /// Begins to bring what [`DirectTable::get`] reads into the cache, and says where the record is, if it is here.
+    /// The records of the keys with these tags, of at most [`ABREAST`], that are linked here: whether all are. All that is read is asked for
+    /// before any of it is; and `soon` is called with where each record is, if it is here.
     #[inline(always)]
-    pub(super) fn prefetch(&self, tag: u64) -> Option<RecordPtr> {
-        let place = self.find(self.number(tag))?;
-        prefetch(ptr::from_ref(place.word).cast());
-        Some(place.record)
+    pub(super) fn find_many(
+        &self,
+        tags: impl Iterator<Item = u64>,
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) -> bool {
+        let mut asked = [None; ABREAST];
+        for (asked, tag) in asked.iter_mut().zip(tags) {
+            let number = self.number(tag);
+            let Some(Place { word, record, .. }) = self.find(number) else { continue };
+            prefetch(ptr::from_ref(word).cast());
+            soon(record);
+            *asked = Some((word, record, number));
+        }
+        let mut all = true;
+        for (found, asked) in found.iter_mut().zip(asked) {
+            // Acquire: as in `get`.
+            let is_linked = |&(word, _, number): &(&AtomicU64, _, _)| word.load(Ordering::Acquire) == number;
+            *found = asked.filter(is_linked).map(|(_, record, _)| record);
+            all &= found.is_some();
+        }
+        all
     }
 
     /// Takes the place of the key with this tag, if it is free: zeroed memory for its record.

@@ -3,6 +3,7 @@
 use super::super::head;
 use super::super::test_records::*;
 use super::*;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 /// Each word that a place may have says what it should, whatever the number of places and the keys.
@@ -40,7 +41,6 @@ fn places_hold_the_records_of_their_own_keys_only() {
                             };
                             assert!(table.get(tag).is_none(), "not linked yet");
                             table.link(tag);
-                            assert_eq!(table.prefetch(tag), Some(record));
                             linked.insert(tag, record);
                             times += 1;
                         }
@@ -48,6 +48,16 @@ fn places_hold_the_records_of_their_own_keys_only() {
                 }
                 let records: HashSet<_> = table.records().collect();
                 assert_eq!(records, linked.values().copied().collect::<HashSet<_>>());
+                // Those that are there, and one that may not be: all together as one by one.
+                let mut tags: Vec<u64> = linked.keys().copied().take(ABREAST - 1).collect();
+                tags.extend((dice.below(2) == 0).then_some(tag));
+                let (mut found, asked) = (vec![None; tags.len()], RefCell::new(HashSet::new()));
+                let all = table.find_many(tags.iter().copied(), &mut found, |record| {
+                    asked.borrow_mut().insert(record);
+                });
+                assert_eq!(found, tags.iter().map(|tag| table.get(*tag)).collect::<Vec<_>>());
+                assert_eq!(all, found.iter().all(Option::is_some));
+                assert!(found.iter().flatten().all(|record| asked.borrow().contains(record)));
             }
             assert!(times > 2, "{rows} rows, {key_bytes} bytes: {times}");
         }

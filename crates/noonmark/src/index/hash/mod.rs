@@ -43,7 +43,7 @@ mod table;
 use super::direct::DirectTable;
 use super::{
     ABREAST, Inserted, KeyClass, Latch, Lookup, NodeChange, NodeStamp, RecordShape, equal, head, prefetch,
-    prefetch_record, record_of, word_of,
+    prefetch_record, record_of, tag_of, word_of,
 };
 use crate::record::RecordPtr;
 use hashing::{Hashed, Long, Short};
@@ -290,30 +290,37 @@ impl HashIndex {
         found: &mut [Option<RecordPtr>],
         soon: impl Fn(RecordPtr),
     ) {
-        let Some(direct) = &self.direct else {
-            return by_class!(self.find_many_as(keys, found, soon));
-        };
-        let mut tags = [0; ABREAST];
         let mut first = 0;
         for found in found.chunks_mut(ABREAST) {
-            let tags = &mut tags[..found.len()];
-            for (at, tag) in tags.iter_mut().enumerate() {
-                *tag = head(keys(first + at), 0);
-                direct.prefetch(*tag).into_iter().for_each(&soon);
-            }
-            let mut missing = false;
-            for (tag, found) in tags.iter().zip(&mut *found) {
-                *found = direct.get(*tag);
-                missing |= found.is_none();
-            }
-            if missing {
-                self.find_many_as::<Short>(|at| keys(first + at), found, &soon);
+            let keys = |at| keys(first + at);
+            if !self.find_many_direct((0..found.len()).map(|at| tag_of(keys(at))), found, &soon) {
+                self.find_many_beyond(keys, found, &soon);
             }
             first += found.len();
         }
     }
 
-    /// The same for those that are not found yet, in the tables of their shards.
+    /// The same of at most [`ABREAST`] keys, by their tags, where it is known at once: whether all were found.
+    #[inline(always)]
+    pub fn find_many_direct(
+        &self,
+        tags: impl Iterator<Item = u64>,
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) -> bool {
+        self.direct.as_ref().is_some_and(|direct| direct.find_many(tags, found, soon))
+    }
+
+    /// The same of at most [`ABREAST`] for those that are not found yet, in the tables of their shards.
+    pub fn find_many_beyond<'k>(
+        &self,
+        keys: impl Fn(usize) -> &'k [u8],
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) {
+        by_class!(self.find_many_as(keys, found, soon));
+    }
+
     #[inline(always)]
     fn find_many_as<'k, C: Hashed>(
         &self,
@@ -325,49 +332,45 @@ impl HashIndex {
         // SAFETY: callers are pinned.
         let line = unsafe { shard.table() }.home(0);
         let mut places = [Abreast { shard, line, version: 1, tag: 0 }; ABREAST];
-        let mut first = 0;
-        for found in found.chunks_mut(ABREAST) {
-            let places = &mut places[..found.len()];
-            // Shards are few, and in a cache: only lines of tables are asked for ahead.
-            for (at, (place, found)) in places.iter_mut().zip(&*found).enumerate() {
-                if found.is_some() {
-                    continue;
-                }
-                let (hash, tag) = C::hash(keys(first + at));
-                let shard = self.shard(hash);
-                // Before the table, as in `find`.
-                let version = shard.stamp.begin_now().unwrap_or(1);
-                // SAFETY: callers are pinned.
-                let line = unsafe { shard.table() }.home(hash);
-                prefetch(std::ptr::from_ref(line).cast());
-                *place = Abreast { shard, line, version, tag };
+        let places = &mut places[..found.len()];
+        // Shards are few, and in a cache: only lines of tables are asked for ahead.
+        for (at, (place, found)) in places.iter_mut().zip(&*found).enumerate() {
+            if found.is_some() {
+                continue;
             }
-            if !C::EXACT {
-                // The records must be read to tell keys apart: ask for them all before any is.
-                for place in &*places {
-                    if let Some(record) = record_of(place.line.search(place.tag)) {
-                        prefetch_record(record);
-                    }
+            let (hash, tag) = C::hash(keys(at));
+            let shard = self.shard(hash);
+            // Before the table, as in `find`.
+            let version = shard.stamp.begin_now().unwrap_or(1);
+            // SAFETY: callers are pinned.
+            let line = unsafe { shard.table() }.home(hash);
+            prefetch(std::ptr::from_ref(line).cast());
+            *place = Abreast { shard, line, version, tag };
+        }
+        if !C::EXACT {
+            // The records must be read to tell keys apart: ask for them all before any is.
+            for place in &*places {
+                if let Some(record) = record_of(place.line.search(place.tag)) {
+                    prefetch_record(record);
                 }
             }
-            for (at, (place, found)) in places.iter().zip(&mut *found).enumerate() {
-                if found.is_some() {
-                    continue;
-                }
-                let key = keys(first + at);
-                *found = match place.version & 1 {
-                    0 => Self::in_line::<C>(place.shard, place.version, place.line, place.tag, key),
-                    _ => None,
-                };
-                if found.is_none() {
-                    let (hash, tag) = C::hash(key);
-                    *found = self.search::<C>(key, hash, tag).record();
-                }
-                if let Some(record) = *found {
-                    soon(record);
-                }
+        }
+        for (at, (place, found)) in places.iter().zip(found).enumerate() {
+            if found.is_some() {
+                continue;
             }
-            first += found.len();
+            let key = keys(at);
+            *found = match place.version & 1 {
+                0 => Self::in_line::<C>(place.shard, place.version, place.line, place.tag, key),
+                _ => None,
+            };
+            if found.is_none() {
+                let (hash, tag) = C::hash(key);
+                *found = self.search::<C>(key, hash, tag).record();
+            }
+            if let Some(record) = *found {
+                soon(record);
+            }
         }
     }
 

@@ -37,7 +37,7 @@ mod node;
 mod scan;
 
 use super::direct::DirectTable;
-use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp, RecordShape, head};
+use super::{ABREAST, Inserted, KeyClass, Lookup, NodeStamp, RecordShape, head, tag_of};
 use crate::record::RecordPtr;
 use fence::{Compared, Fence, Fixed, Free, Probe, Short};
 use node::{Header, Node, prefetch_inner, prefetch_leaf};
@@ -124,21 +124,36 @@ impl OrderedIndex {
         found: &mut [Option<RecordPtr>],
         soon: impl Fn(RecordPtr),
     ) {
-        if let Some(direct) = &self.direct {
-            for at in 0..found.len() {
-                direct.prefetch(head(keys(at), 0)).into_iter().for_each(&soon);
+        let mut first = 0;
+        for found in found.chunks_mut(ABREAST) {
+            let keys = |at| keys(first + at);
+            if !self.find_many_direct((0..found.len()).map(|at| tag_of(keys(at))), found, &soon) {
+                self.find_many_beyond(keys, found, &soon);
             }
-            let mut all = true;
-            for (at, found) in found.iter_mut().enumerate() {
-                *found = direct.get(head(keys(at), 0));
-                all &= found.is_some();
-            }
-            if all {
-                return;
-            }
+            first += found.len();
         }
-        by_class!(self, tree => tree.find_many(keys, found));
+    }
+
+    /// The same of at most [`ABREAST`], in the tree.
+    pub fn find_many_beyond<'k>(
+        &self,
+        keys: impl Fn(usize) -> &'k [u8],
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) {
+        by_class!(self, tree => tree.find_group(keys, found));
         found.iter().flatten().for_each(|record| soon(*record));
+    }
+
+    /// The same of at most [`ABREAST`] keys, by their tags, where it is known at once: whether all were found.
+    #[inline(always)]
+    pub fn find_many_direct(
+        &self,
+        tags: impl Iterator<Item = u64>,
+        found: &mut [Option<RecordPtr>],
+        soon: impl Fn(RecordPtr),
+    ) -> bool {
+        self.direct.as_ref().is_some_and(|direct| direct.find_many(tags, found, soon))
     }
 
     /// The record under the key, or the one that `make` makes, which is called at most once, with
@@ -421,14 +436,6 @@ impl<C: Compared> Tree<C> {
         match leaf.leaf().search::<C>(probe, version)? {
             (_, Some(record)) => leaf.stamp().is_still(version).then_some(Lookup::Found(record)),
             (_, None) => leaf.stamp().seen(version).map(Lookup::Absent),
-        }
-    }
-
-    fn find_many<'k>(&self, keys: impl Fn(usize) -> &'k [u8], found: &mut [Option<RecordPtr>]) {
-        let mut first = 0;
-        for found in found.chunks_mut(ABREAST) {
-            self.find_group(|at| keys(first + at), found);
-            first += found.len();
         }
     }
 
