@@ -1,4 +1,5 @@
-//! The machines, and what an access costs on them. **All constants of the simulation are in this file.**
+//! The machines, and what an access costs on them. **All constants of the machines are in this file**; what messages cost is in [`network`](crate::network)
+//! and, for each experiment, on its page.
 //!
 //! They were written down before any figure of the simulation was looked at, and none is moved to make a figure come
 //! out. Each has its source:
@@ -16,9 +17,9 @@
 //!   512 KiB, of lines of 64 bytes: vendors' figures for the two processors.
 //! - *An instruction* takes a third of a nanosecond. Programs such as this one run some one to two instructions a cycle as
 //!   long as they do not wait for memory; what they wait is charged by the line.
-//! - *What there is to compute*: instructions, counted on the engine itself (docs/cost-of-a-transaction.md; of an operation that finds a
+//! - *What there is to compute*: instructions, counted on the engine as it was then (docs/cost-of-a-transaction.md; of an operation that finds a
 //!   row and reads it or gets it ready, 195 instructions; 95 to seal, validate and install), and shared out between looking
-//!   up and the rest by its table of parts.
+//!   up and the rest by its table of parts. (They are others by now, and these are not moved after them.)
 //! - *What there is to compute in transactional memory*: the same, counted on the memory (docs/cost-of-a-memory-transaction.md). Of a lookup in
 //!   a tree 11 instructions a level, of an update 42; what is left of a lookup, less the measuring program's, is 35 for the attempt. An
 //!   update of a hash map that changes something takes some 330 more than one that finds nothing to do: a lock or two to take, write and
