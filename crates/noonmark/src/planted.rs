@@ -58,6 +58,8 @@ pub enum Bug {
     ReadUnlockedEarly,
     /// A two-phase write lock is released without waking who waits for it.
     LostWakeup,
+    /// A two-phase read lock is released without waking who waits for it.
+    LostReaderWakeup,
     /// Who was called alone of those who wait, and takes what they wait for, does not mark it.
     QueueForgotten,
     /// Under wait-die the younger waits, too.

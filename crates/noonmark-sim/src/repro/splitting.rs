@@ -37,7 +37,7 @@ pub const ALL: &[Experiment] = &[
         kinds: &[],
         alternatives: &[],
         ablated: &[],
-        left_out: &[],
+        left_out: LEFT_OUT,
     },
     Experiment {
         name: "splitting-ycsb",
@@ -57,12 +57,21 @@ pub const ALL: &[Experiment] = &[
         kinds: &[],
         alternatives: MORE_WRITES,
         ablated: ABLATED,
-        left_out: &[],
+        left_out: LEFT_OUT,
     },
 ];
 
 const SHARED_LINES: &str = "a row that is split keeps the version words of its groups side by side, on the line of whoever else uses the row; \
      groups that are declared fine have theirs beside their values";
+
+const WHOLE_ROWS: &str = "many of the attempts that fail do so at reads and validations, which those who want different columns make fail only as \
+     long as a row is whole: hot rows are split late, or made whole again too soon. Why is not known";
+
+/// What of the costs is not here.
+const LEFT_OUT: &[(&str, &str)] = &[(
+    "what it takes to look whether there is something to split",
+    "the virtual cores are not told of it; on threads it is 6 % of the instructions of a read and 8 % of an update, with all rows in the cache",
+)];
 
 const OF_TPCC: &[Claim] = &[
     Claim {
@@ -101,7 +110,7 @@ const OF_TPCC: &[Claim] = &[
     },
     Claim {
         section: "ours",
-        words: "on one core, where there is nothing to split, it costs at most 2 %",
+        words: "on one core, where there is nothing to split, it costs at most 2 % in lines that are touched",
         test: Test::AtLeast { of: At(OCC, Splitting, 1), to: At(OCC, Coarse, 1), times: 0.98 },
         reason: "",
     },
@@ -133,13 +142,13 @@ const OF_YCSB: &[Claim] = &[
         section: "ours",
         words: "on 128 cores OCC comes to within 5 % of timestamps that were split by hand",
         test: Test::AtLeast { of: At(OCC, Splitting, 128), to: At(OCC, Fine, 128), times: 0.95 },
-        reason: SHARED_LINES,
+        reason: WHOLE_ROWS,
     },
     Claim {
         section: "ours",
         words: "so does TicToc",
         test: Test::AtLeast { of: At(TICTOC, Splitting, 128), to: At(TICTOC, Fine, 128), times: 0.95 },
-        reason: SHARED_LINES,
+        reason: WHOLE_ROWS,
     },
     Claim {
         section: "ours",
@@ -149,23 +158,35 @@ const OF_YCSB: &[Claim] = &[
             to: At(TWO_PHASE_NO_WAIT, Fine, 128),
             times: 0.95,
         },
-        reason: SHARED_LINES,
+        reason: WHOLE_ROWS,
     },
     Claim {
         section: "ours",
         words: "so does swiss",
         test: Test::AtLeast { of: At(SWISS, Splitting, 128), to: At(SWISS, Fine, 128), times: 0.95 },
-        reason: SHARED_LINES,
+        reason: WHOLE_ROWS,
     },
     Claim {
         section: "ours",
         words: "so does adaptive",
         test: Test::AtLeast { of: At(ADAPTIVE, Splitting, 128), to: At(ADAPTIVE, Fine, 128), times: 0.95 },
-        reason: SHARED_LINES,
+        reason: WHOLE_ROWS,
     },
     Claim {
         section: "ours",
-        words: "on one core, where there is nothing to split, it costs at most 2 %",
+        words: "on 128 cores OCC is at least as fast as with whole rows",
+        test: Test::AtLeast { of: At(OCC, Splitting, 128), to: At(OCC, Coarse, 128), times: 1.0 },
+        reason: WHOLE_ROWS,
+    },
+    Claim {
+        section: "ours",
+        words: "so is TicToc",
+        test: Test::AtLeast { of: At(TICTOC, Splitting, 128), to: At(TICTOC, Coarse, 128), times: 1.0 },
+        reason: WHOLE_ROWS,
+    },
+    Claim {
+        section: "ours",
+        words: "on one core, where there is nothing to split, it costs at most 2 % in lines that are touched",
         test: Test::AtLeast { of: At(OCC, Splitting, 1), to: At(OCC, Coarse, 1), times: 0.98 },
         reason: "",
     },

@@ -157,6 +157,7 @@ fn planted_bugs_are_found() {
     for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait] {
         try_to_find(Bug::LostWakeup, &[protocol], 100);
     }
+    try_to_find(Bug::LostReaderWakeup, &[TwoPhaseWaitDie], 100);
     for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait, Swiss, Sundial] {
         try_to_find(Bug::QueueForgotten, &[protocol], 400);
     }

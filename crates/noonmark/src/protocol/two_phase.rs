@@ -295,7 +295,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
         let readers = Readers::new(cell.aux);
         if readers.contains(me.slot()) {
             me.touch(Access::ReadModifyWrite);
-            if readers.leave(me.slot()) {
+            if readers.leave(me.slot()) && !me.planted.is(Bug::LostReaderWakeup) {
                 me.room.wake(WaitFor::release_of(&cell.aux[0]));
             }
         }
