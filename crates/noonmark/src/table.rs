@@ -109,7 +109,7 @@ impl Index {
         }
     }
 
-    /// The same of at most [`ABREAST`](crate::index::ABREAST) keys for those that are not found so.
+    /// The same of at most [`ABREAST`](crate::index::ABREAST) keys, for those that [`Index::find_many_direct`] has not found.
     #[inline(always)]
     pub(crate) fn find_many_beyond<'k>(
         &self,
