@@ -226,7 +226,8 @@ impl Case {
             .reclaim_from(self.reclaim_from)
             .read_frontier(self.read_frontier)
             .split_after(1)
-            .look_at_splits_every(6);
+            .look_at_splits_every(6)
+            .whole_after(Duration::ZERO);
         let db = build(builder).build().map_err(|error| setting(&error))?;
         let policy = Policy { escape_after: self.escape_after, deadline: self.deadline, ..Policy::default() };
         let store = EngineStore::of(db, &self.protocols).policy(policy).leases(self.leases);

@@ -282,7 +282,9 @@ impl<H: Host> Context<H> {
         self.note_read(place, groups, seen);
         if P::LOCKS_READS && t.is_whole(cell_at) {
             // SAFETY: pinned since the record was found, whose table splits.
-            unsafe { record.last_use() }.note_read(groups.bits());
+            if unsafe { record.last_use() }.note_read(groups.bits()) {
+                self.shared.host.touch(|| place.line(), Access::Write);
+            }
         }
         Ok(!seen.word.is_absent())
     }

@@ -634,7 +634,12 @@ fn note_written(entry: &WriteEntry) -> &Layout {
     match &table.split {
         Some(split) if !table.is_whole(entry.at) => split,
         _ => {
-            let groups = if entry.effect == Effect::Change { entry.valued() } else { u8::MAX };
+            let groups = match entry.effect {
+                Effect::Change | Effect::Keep => entry.valued(),
+                Effect::Delete => u8::MAX,
+                // Of who comes from now on nobody is in the way of that one.
+                Effect::Insert => 0,
+            };
             // SAFETY: pinned since the record was found, whose table splits.
             unsafe { entry.record.last_use() }.note_written(groups);
             &table.layout

@@ -14,7 +14,7 @@ use crate::node_set::{NodeEntry, NodeSet};
 use crate::protocol::{Conflict, Hold, Me, Order, Place, Rules, Seen, What, with_protocol};
 use crate::record::{Cell, RecordPtr, free_boxed};
 use crate::secondary::Unfollowed;
-use crate::splitting::{Other, Watch};
+use crate::splitting::{Due, Other};
 use crate::table::TableRef;
 use crate::write_set::WriteSet;
 use noonmark_core::{Access, Age, Host, Limbo, SlotId, Step, Timestamp, TxnId, WaitFor, Work};
@@ -122,8 +122,8 @@ pub(crate) struct Context<H: Host> {
     /// Copies of long values of its own that the transaction has read: nobody else knows them, and they are freed when the
     /// row has been decoded, or at the end.
     pub own_copies: Vec<u64>,
-    /// The rows over which it has met conflicts that may be about different groups of them.
-    pub watch: Watch,
+    /// A row that it is to split.
+    pub due: Option<Due>,
     /// Random state, for pauses between attempts.
     pub random: u64,
     pub statistics: SessionStatistics,
@@ -164,7 +164,7 @@ impl<H: Host> Context<H> {
             reclaim: VecDeque::new(),
             queued: 0,
             own_copies: Vec::new(),
-            watch: Watch::default(),
+            due: None,
             random,
             statistics: SessionStatistics::default(),
             shared,

@@ -13,7 +13,9 @@ use crate::protocol::{Order, Protocol};
 use crate::range::{RANGE_ROOM_DEFAULT, Ranges};
 use crate::record::{Layout, RecordPtr};
 use crate::session::{Session, nanos};
-use crate::splitting::{LOOK_EVERY_DEFAULT, SPLIT_AFTER_DEFAULT, Splits};
+use crate::splitting::{
+    LOOK_EVERY_DEFAULT, SPLIT_AFTER_DEFAULT, SPLIT_AFTER_MAX, Splits, WHOLE_AFTER_DEFAULT,
+};
 use crate::table::{Granularity, Index, Leases, TableCore, TableOptions, TableRef, TypePair};
 use crate::transaction::{ReadTransaction, Transaction};
 use crate::typed::Table;
@@ -88,6 +90,7 @@ pub(crate) struct Shared<H: Host> {
     pub split_after: u32,
     /// Every so many transactions a session looks at a row that is split.
     pub look_every: u64,
+    pub whole_after_ns: u64,
     /// The rows that are split.
     pub splits: Splits,
     /// Dropped before the tables: what is freed then may be of a table.
@@ -354,6 +357,7 @@ pub struct Builder<H: Host = Threads> {
     reclaim_from: usize,
     split_after: u32,
     look_every: u64,
+    whole_after: Duration,
     read_frontier: bool,
     range_room: u64,
 }
@@ -399,17 +403,24 @@ impl<H: Host> Builder<H> {
         self
     }
 
-    /// In a table with [splitting](Granularity::Splitting) timestamps, a session splits a row over which it has had so many
-    /// conflicts with transactions that wrote other column groups. At least 1; 8 unless told otherwise.
+    /// In a table with [splitting](Granularity::Splitting) timestamps, a row is split once there have been so many conflicts over it of
+    /// transactions that wanted different column groups. From 1 to 500; 4 unless told otherwise.
     pub fn split_after(mut self, conflicts: u32) -> Self {
-        self.split_after = conflicts.max(1);
+        self.split_after = conflicts.clamp(1, SPLIT_AFTER_MAX);
         self
     }
 
     /// Every so many transactions a session looks at one of the rows that are split, and makes it whole if nobody has
-    /// written it since it was last looked at. At least 1; 1024 unless told otherwise.
+    /// written it [for a while](Builder::whole_after). At least 1; 1024 unless told otherwise.
     pub fn look_at_splits_every(mut self, transactions: u64) -> Self {
         self.look_every = transactions.max(1);
+        self
+    }
+
+    /// A row that is split is made whole once nobody has written it for so long, as far as a [look](Builder::look_at_splits_every) tells:
+    /// 100 milliseconds unless told otherwise.
+    pub fn whole_after(mut self, unwritten: Duration) -> Self {
+        self.whole_after = unwritten;
         self
     }
 
@@ -438,6 +449,7 @@ impl<H: Host> Builder<H> {
             reclaim_from: self.reclaim_from,
             split_after: self.split_after,
             look_every: self.look_every,
+            whole_after: self.whole_after,
             read_frontier: self.read_frontier,
             range_room: self.range_room,
         }
@@ -461,6 +473,7 @@ impl<H: Host> Builder<H> {
                 reclaim_from: self.reclaim_from,
                 split_after: self.split_after,
                 look_every: self.look_every,
+                whole_after_ns: u64::try_from(self.whole_after.as_nanos()).unwrap_or(u64::MAX),
                 splits: Splits::default(),
                 host: self.host,
                 busy_turns_max: self.busy_turns_max,
@@ -508,6 +521,7 @@ impl Database {
             reclaim_from: RECLAIM_FROM_DEFAULT,
             split_after: SPLIT_AFTER_DEFAULT,
             look_every: LOOK_EVERY_DEFAULT,
+            whole_after: WHOLE_AFTER_DEFAULT,
             read_frontier: false,
             range_room: RANGE_ROOM_DEFAULT,
         }

@@ -48,7 +48,7 @@ pub(crate) struct GroupLayout {
     pub in_cell: u32,
     /// Words of it.
     pub words: u32,
-    /// Words of all values in the cell.
+    /// Words from the cell's first value to behind its last: others may be between them.
     pub cell_words: u32,
     /// The groups of the cell whose values lie in the record, a bit each.
     pub cell_fixed: u8,
@@ -91,31 +91,30 @@ impl Layout {
         layout
     }
 
-    /// The two layouts of a table whose records [can be split](crate::splitting), over the same words: whole, with one cell, and
-    /// split, with the version words and `aux_words` of a cell a group behind all values. A word before them says what was last
-    /// done with which groups.
+    /// The two layouts of a table whose records [can be split](crate::splitting), over the same words: split, they lie as in a fine
+    /// table, so that who wants different groups shares no line if he would not there; before them, and on other lines unless all of it
+    /// fits into one, comes what a whole record's cell has. Its values have the words of the split cells between them. A word before all of it says
+    /// what was last done with which groups.
     pub(crate) fn new_splitting(
         sizes: &[Size],
         aux_words: usize,
         key_bytes: Option<usize>,
     ) -> (Layout, Layout) {
-        let mut whole = Self::of_cells(sizes, true, aux_words, LAST_USE_AT + 1);
-        let mut split = whole.clone();
-        split.cells.clear();
-        for (cell, group) in split.groups.iter_mut().enumerate().take(sizes.len()) {
-            split.cells.push(whole.end);
-            group.cell = cell as u32;
-            group.cell_at = whole.end as u32;
-            group.in_cell = 0;
-            group.cell_words = group.words;
-            group.cell_fixed &= 1 << cell;
-            whole.end += 1 + aux_words;
+        let whole_at = LAST_USE_AT + 1;
+        let after = whole_at + 1 + aux_words;
+        let words = sizes.len() * (1 + aux_words) + words_of(sizes);
+        let fits = after % LINE_WORDS + words <= LINE_WORDS;
+        let from = if fits { after } else { after.next_multiple_of(LINE_WORDS) };
+        let mut split = Self::of_cells(sizes, false, aux_words, from);
+        split.place_key(key_bytes, after);
+        let mut whole = Layout { cells: vec![whole_at], idle: split.cells.clone(), ..split.clone() };
+        let first = split.groups[0].at;
+        let fixed = split.groups().iter().fold(0, |fixed, group| fixed | group.cell_fixed);
+        for group in &mut whole.groups {
+            let (in_cell, cell_words) = (group.at - first, split.end as u32 - first);
+            let (cell, cell_at, cell_fixed) = (0, whole_at as u32, fixed);
+            *group = GroupLayout { cell, cell_at, in_cell, cell_words, cell_fixed, ..*group };
         }
-        split.end = whole.end;
-        whole.idle.clone_from(&split.cells);
-        whole.place_key(key_bytes, LAST_USE_AT + 1);
-        split.key_at = whole.key_at;
-        split.key_bytes = key_bytes;
         (whole, split)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! In a [splitting](crate::Granularity::Splitting) table a record begins *whole*: one cell, whose version word guards all its
 //! groups. When transactions that want different groups of it keep aborting each other, it is *split*: from then on each
-//! group has the version word that lies ready for it behind the values. When it has not been written for a while, it is
+//! group has the version word that lies ready for it before its values. When it has not been written for a while, it is
 //! made whole again.
 //!
 //! # How conflicts are told apart
@@ -10,8 +10,8 @@
 //! Whoever writes a whole record leaves behind which groups he wrote, and whoever reads it under a lock which ones he read
 //! ([`LastUse`]); whoever meets a conflict over it knows which groups he wanted. If the two have none in common, the
 //! conflict was over nothing but the shared timestamp. (What is there may be from another than the one who was met: over many
-//! conflicts it comes to the same, and nothing but speed hangs on it.) A session counts both kinds, for the rows over
-//! which it has aborted lately, and splits a row once enough of the conflicts were of that kind, and at least half.
+//! conflicts it comes to the same, and nothing but speed hangs on it.) Both kinds are counted in the record, by all sessions
+//! together, and the one whose conflict makes it enough of that kind, and at least half, splits the row.
 //!
 //! # Why it is serializable
 //!
@@ -32,9 +32,9 @@
 //! A cell's versions stay in the order of time through all this, as each change of layout is later than the last of
 //! both: two equal words are the same version, as ever.
 //!
-//! It hardly waits: if somebody holds something of the row for longer than a commit takes, it is tried again after the
-//! session's next transaction, and so on. While it waits for those who are reading, nobody else can begin to: else a row that
-//! somebody is always reading would never be split.
+//! It waits for about as long as a transaction of some operations takes, as that long somebody may hold something of the row, and if that is
+//! not enough it is tried again after the session's next transaction, and so on. While it waits for those who are reading,
+//! nobody else can begin to: else a row that somebody is always reading would never be split.
 //!
 //! # What it does not do
 //!
@@ -49,51 +49,49 @@ use crate::planted::Bug;
 use crate::protocol::{Conflict, Hold, Place, Rules, What, with_protocol};
 use crate::record::{Cell, Layout, RecordPtr};
 use crate::table::TableRef;
-use noonmark_core::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use noonmark_core::sync::{AtomicU32, AtomicUsize, Mutex, Ordering};
 use noonmark_core::{Access, Host, Step, Timestamp, WaitFor, Word};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// So many conflicts over nothing but the timestamp split a row, unless the builder says otherwise.
-pub(crate) const SPLIT_AFTER_DEFAULT: u32 = 8;
+pub(crate) const SPLIT_AFTER_DEFAULT: u32 = 4;
+/// And at most so many: a record has 15 bits for them.
+pub(crate) const SPLIT_AFTER_MAX: u32 = 500;
+/// If who is to split it has not done so yet, so many times as many make it somebody else's turn.
+const AGAIN_TIMES: u32 = 4;
 /// Every so many transactions a session looks at a row that is split, unless the builder says otherwise.
 pub(crate) const LOOK_EVERY_DEFAULT: u64 = 1024;
+/// A row that has not been written for so long is made whole, unless the builder says otherwise.
+pub(crate) const WHOLE_AFTER_DEFAULT: Duration = Duration::from_millis(100);
 /// A session tries to split a row after so many transactions in turn, while others hold it.
 const TRIES_MAX: u32 = 64;
 /// Each time it looks so often whether the row is free.
-const TURNS_MAX: u32 = 256;
-/// A session counts the conflicts of at most so many rows at a time.
-const WATCHED_MAX: usize = 16;
+const TURNS_MAX: u32 = 4_096;
 
-/// The rows over which a session has met conflicts.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    rows: Vec<Watched>,
-    /// A row that is to be split.
-    due: Option<Due>,
-}
-
+/// The row that a session is to split.
 #[derive(Debug)]
-struct Due {
+pub(crate) struct Due {
     table: TableRef,
     key: Vec<u8>,
     /// How often that has been tried.
     tries: u32,
 }
 
+/// What was last done with which groups of a whole record, and what came of it.
 #[derive(Debug)]
-struct Watched {
-    table: TableRef,
-    key: Vec<u8>,
-    /// Conflicts with those who wrote other groups only.
-    false_conflicts: u32,
-    conflicts: u32,
+#[repr(C)]
+pub(crate) struct LastUse {
+    /// A byte for the groups that were written, and one for those that were read under a lock, a bit a group. Advice: whoever changes
+    /// one byte may undo the other's change.
+    groups: AtomicU32,
+    /// The conflicts of late, of all sessions: in the high half all, in the low half those over nothing but the timestamp, and whether the row
+    /// was due to be split already.
+    conflicts: AtomicU32,
 }
 
-/// What was last done with which groups of a whole record: a byte for those that were written, and one for those that were
-/// read under a lock, a bit a group. Advice: whoever changes one byte may undo the other's change.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(crate) struct LastUse(AtomicU64);
+const WAS_DUE: u32 = 1 << 15;
+const FALSE_ONES: u32 = WAS_DUE - 1;
 
 /// What the other one of a conflict did with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,61 +103,65 @@ pub(crate) enum Other {
 }
 
 impl LastUse {
+    /// Of a record that is locked.
     pub(crate) fn note_written(&self, groups: u8) {
-        self.note(!0xff, u64::from(groups));
+        self.note(!0xff, u32::from(groups));
     }
 
-    pub(crate) fn note_read(&self, groups: u8) {
-        self.note(!0xff00, u64::from(groups) << 8);
+    /// Whether that was new: then its line was taken from others.
+    pub(crate) fn note_read(&self, groups: u8) -> bool {
+        self.note(!0xff00, u32::from(groups) << 8)
     }
 
     /// Only if that is new, as a store takes the line from others.
-    fn note(&self, keep: u64, groups: u64) {
+    #[inline(always)]
+    fn note(&self, keep: u32, groups: u32) -> bool {
         // Relaxed: advice.
-        let before = self.0.load(Ordering::Relaxed);
+        let before = self.groups.load(Ordering::Relaxed);
         let after = before & keep | groups;
         if after != before {
-            self.0.store(after, Ordering::Relaxed);
+            self.groups.store(after, Ordering::Relaxed);
         }
+        after != before
     }
 
     /// The groups that others last used so.
     fn groups(&self, other: Other) -> u8 {
         // Relaxed: advice.
-        let [written, read, ..] = self.0.load(Ordering::Relaxed).to_le_bytes();
+        let [written, read, ..] = self.groups.load(Ordering::Relaxed).to_le_bytes();
         match other {
             Other::Wrote => written,
             Other::Read => read,
             Other::Used => written | read,
         }
     }
-}
 
-impl Watch {
-    fn count(&mut self, table: TableRef, key: &[u8], is_false: bool, split_after: u32) {
-        let known = self.rows.iter().position(|row| row.table == table && row.key == key);
-        let index = known.unwrap_or_else(|| {
-            let row = Watched { table, key: key.to_vec(), false_conflicts: 0, conflicts: 0 };
-            if self.rows.len() < WATCHED_MAX {
-                self.rows.push(row);
-                return self.rows.len() - 1;
-            }
-            let least = (0..WATCHED_MAX).min_by_key(|index| self.rows[*index].conflicts).unwrap_or(0);
-            self.rows[least] = row;
-            least
-        });
-        let row = &mut self.rows[index];
-        row.conflicts += 1;
-        row.false_conflicts += u32::from(is_false);
-        if row.false_conflicts >= split_after && row.false_conflicts * 2 >= row.conflicts {
-            let Watched { table, key, .. } = self.rows.swap_remove(index);
-            // If there is one already, this one's turn comes by its next conflicts.
-            self.due.get_or_insert(Due { table, key, tries: 0 });
-        } else if row.conflicts >= split_after.saturating_mul(4) {
-            // What is long past counts less.
-            row.conflicts /= 2;
-            row.false_conflicts /= 2;
-        }
+    /// Counts a conflict. Whether there have been enough over nothing but the timestamp, and at least half of all: then the row is due,
+    /// if the caller `can_split` it; or else who comes next is asked. The next one is after many more: this one may not come to it.
+    #[cold]
+    fn count(&self, is_false: bool, split_after: u32, can_split: bool) -> bool {
+        let count = |counted: u32| {
+            let (was_due, false_ones, all) = (counted & WAS_DUE, counted & FALSE_ONES, counted >> 16);
+            let (false_ones, all) = (false_ones + u32::from(is_false), all + 1);
+            let enough = if was_due == 0 { split_after } else { split_after * AGAIN_TIMES };
+            let is_due = false_ones >= enough && false_ones * 2 >= all;
+            let after = match is_due {
+                true if can_split => WAS_DUE,
+                // What is long past counts less.
+                _ if all >= enough * 4 => was_due | (false_ones / 2) | ((all / 2) << 16),
+                _ => was_due | false_ones | (all << 16),
+            };
+            (is_due && can_split, after)
+        };
+        // Relaxed: nothing follows from it but when a row is split.
+        let (load, store) = (Ordering::Relaxed, Ordering::Relaxed);
+        let counted = self.conflicts.fetch_update(store, load, |counted| Some(count(counted).1));
+        counted.is_ok_and(|counted| count(counted).0)
+    }
+
+    /// The row has been split.
+    fn count_anew(&self) {
+        self.conflicts.store(0, Ordering::Relaxed);
     }
 }
 
@@ -175,6 +177,8 @@ struct SplitRow {
     key: Vec<u8>,
     /// When its groups were last written, when it was last looked at.
     written: u64,
+    /// When that was, or when it was split.
+    looked_ns: u64,
 }
 
 impl Splits {
@@ -206,9 +210,12 @@ impl<H: Host> Context<H> {
         // SAFETY: the transaction is pinned, and found the record since; its table splits.
         let (last_use, key) = unsafe { (place.record.last_use(), place.record.key()) };
         let used = last_use.groups(other);
-        if used != 0 {
-            let is_false = used & groups == 0;
-            self.watch.count(place.table, key, is_false, self.shared.split_after);
+        if used == 0 {
+            return;
+        }
+        self.shared.host.touch(|| place.line(), Access::ReadModifyWrite);
+        if last_use.count(used & groups == 0, self.shared.split_after, self.due.is_none()) {
+            self.due = Some(Due { table: place.table, key: key.to_vec(), tries: 0 });
         }
     }
 
@@ -228,28 +235,35 @@ impl<H: Host> Context<H> {
     /// Splits the row that is to be. Between transactions only.
     #[inline(always)]
     pub(crate) fn split_if_due(&mut self) {
-        if self.watch.due.is_some() {
+        if self.due.is_some() {
             self.split_due();
         }
     }
 
     #[cold]
     fn split_due(&mut self) {
-        let Some(Due { table, key, tries }) = self.watch.due.take() else { return };
-        let is_split =
-            self.by_itself(|context, may| match table.get().index.get(&key, &mut context.finger) {
-                Lookup::Found(record) if may => context.try_split(table, record),
-                _ => false,
-            });
-        if is_split {
-            self.shared.splits.change(|rows| rows.push_back(SplitRow { table, key, written: 0 }));
-        } else if tries < TRIES_MAX {
-            self.watch.due = Some(Due { table, key, tries: tries + 1 });
+        let Some(Due { table, key, tries }) = self.due.take() else { return };
+        let found = self.by_itself(|context, may| {
+            let Lookup::Found(record) = table.get().index.get(&key, &mut context.finger) else { return None };
+            if !context.layout_of(table, record).is_one_cell() {
+                return None;
+            }
+            Some(may && context.try_split(table, record))
+        });
+        match found {
+            Some(true) => {
+                let looked_ns = self.shared.host.now_ns();
+                self.shared
+                    .splits
+                    .change(|rows| rows.push_back(SplitRow { table, key, written: 0, looked_ns }));
+            }
+            Some(false) if tries < TRIES_MAX => self.due = Some(Due { table, key, tries: tries + 1 }),
+            _ => (),
         }
     }
 
-    /// Looks at one of the rows that are split, every so many transactions: if it has not been written since the last look,
-    /// it is made whole. Between transactions only.
+    /// Looks at one of the rows that are split, every so many transactions: if it has not been written since the last look, and that is
+    /// long ago, it is made whole. Between transactions only.
     #[inline(always)]
     pub(crate) fn look_at_splits(&mut self) {
         if self.shared.splits.any() && self.txn.sequence().is_multiple_of(self.shared.look_every) {
@@ -261,7 +275,11 @@ impl<H: Host> Context<H> {
     #[inline(never)]
     fn look_at_split(&mut self) {
         let Some(mut row) = self.shared.splits.change(VecDeque::pop_front) else { return };
-        let table = row.table;
+        let (table, now_ns) = (row.table, self.shared.host.now_ns());
+        if now_ns < row.looked_ns.saturating_add(self.shared.whole_after_ns) {
+            return self.shared.splits.change(|rows| rows.push_back(row));
+        }
+        row.looked_ns = now_ns;
         let stays = self.by_itself(|context, may| {
             let Lookup::Found(record) = table.get().index.get(&row.key, &mut context.finger) else {
                 return false;
@@ -289,6 +307,8 @@ impl<H: Host> Context<H> {
             self.let_go(table, record, *at, Word::version(time, self.slot, false));
         }
         self.retire_cell(table, record, t.layout.cells()[0]);
+        // SAFETY: pinned since the record was found, whose table splits.
+        unsafe { record.last_use() }.count_anew();
         true
     }
 
@@ -336,19 +356,11 @@ impl<H: Host> Context<H> {
             let place = Place { table, record, at: *at as u32 };
             // SAFETY: pinned since the record was found; the offset is of this table's layouts.
             let cell = unsafe { record.cell(*at, t.aux_words) };
-            let Some(word) = self.seal_soon(place, cell, hold) else {
+            let Some((word, used)) = self.seal_soon(place, cell, hold) else {
                 sealed = false;
                 break;
             };
-            let me = self.asker().me(place);
-            sealed = with_protocol!(t.protocol, P => P::reclaim_bound(me, cell, word).is_some_and(|read| {
-                bound = bound.max(read.next()).max(P::write_bound(cell, word));
-                true
-            }));
-            if !sealed {
-                break;
-            }
-            written = written.max(word.time());
+            (bound, written) = (bound.max(used), written.max(word.time()));
         }
         if !sealed || bound == Timestamp::MAX {
             for (at, hold) in layout.cells().iter().zip(holds) {
@@ -366,20 +378,33 @@ impl<H: Host> Context<H> {
         Some(bound)
     }
 
-    /// Locks a cell of a record that is there, as soon as nobody else has it: its version. `None` if that takes too long; the cell
-    /// may be locked then.
-    fn seal_soon(&self, place: Place, cell: Cell<'_>, hold: &mut Hold) -> Option<Word> {
+    /// Locks a cell of a record that is there, as soon as nobody else has anything of it: its version, and a time after all that was done
+    /// with it. `None` if that takes too long; the cell may be locked then.
+    fn seal_soon(&self, place: Place, cell: Cell<'_>, hold: &mut Hold) -> Option<(Word, Timestamp)> {
         let protocol = place.table.get().protocol;
         for turn in 0..TURNS_MAX {
             // Locked already, it may have readers yet.
-            let word = hold.prev.unwrap_or_else(|| cell.word.load());
-            if word.is_absent() && !word.is_locked() {
+            let word = hold.prev.unwrap_or_else(|| {
+                self.shared.host.touch(|| place.line(), Access::Read);
+                cell.word.load()
+            });
+            let is_gone = word.is_reclaimed() || word.is_absent() && !word.is_locked();
+            if is_gone {
                 return None;
             }
             if !word.is_locked() {
                 let me = self.asker().me(place);
                 match with_protocol!(protocol, P => P::seal(me, cell, Some(word), hold)) {
-                    Step::Ready(()) => return Some(word),
+                    Step::Ready(()) => {
+                        let used = with_protocol!(protocol, P => {
+                            P::reclaim_bound(me, cell, word).map(|read| read.next().max(P::write_bound(cell, word)))
+                        });
+                        if let Some(used) = used {
+                            return Some((word, used));
+                        }
+                        // Somebody has left a mark that he reads it, which keeps nobody from locking it.
+                        self.shared.host.touch(|| place.line(), Access::Read);
+                    }
                     Step::Abort(Conflict { what: What::Locked { .. } | What::ReadLocked { .. }, .. })
                     | Step::Busy(_)
                     | Step::Wait(..)

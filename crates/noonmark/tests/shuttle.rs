@@ -23,6 +23,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// How a transaction ends otherwise than by its commit.
 enum Ended {
@@ -77,7 +78,8 @@ impl Play {
         let mut builder = Database::builder()
             .max_sessions(self.threads.len() + 1)
             .split_after(1)
-            .look_at_splits_every(self.look_at_splits_every);
+            .look_at_splits_every(self.look_at_splits_every)
+            .whole_after(Duration::ZERO);
         if let Some(bug) = self.bug {
             builder = builder.plant(bug);
         }

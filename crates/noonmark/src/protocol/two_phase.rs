@@ -214,6 +214,12 @@ impl<V: Variant> Rules for TwoPhase<V> {
     fn read(me: Me<'_, impl Host>, cell: Cell<'_>, copy: &mut impl CopyValue) -> Step<Seen, Conflict> {
         let readers = Readers::new(cell.aux);
         me.touch(Access::ReadModifyWrite);
+        // Who finds it locked does not enter: the writer would find him, though he does not stay, and many who come again
+        // and again would keep him waiting.
+        let word = cell.word.load();
+        if word.is_locked() && !readers.contains(me.slot()) {
+            return Self::met_lock(me, cell, V::READ, word, WaitFor::release_of(cell.word).to_share()).into();
+        }
         let newly = readers.enter(me.slot());
         me.touch(Access::Read);
         let word = cell.word.load_seq_cst();

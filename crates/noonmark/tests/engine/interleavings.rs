@@ -8,6 +8,7 @@ use crate::attack_support::{
     Alone, Menu, Model, Numbers, Op, Part, Setup, Txn, interleavings, is_explained, run_schedule, told,
 };
 use noonmark::{Bug, Database, Granularity, IndexKind, Leases, Order, Protocol};
+use std::time::Duration;
 
 /// What came of the transactions of all runs.
 #[derive(Default, Debug)]
@@ -27,6 +28,7 @@ fn run(
     let mut builder = Database::builder()
         .split_after(1)
         .look_at_splits_every(3)
+        .whole_after(Duration::ZERO)
         .max_sessions(programs.len() + 1)
         .host(Alone::default());
     if let Some(bug) = bug {
