@@ -15,7 +15,7 @@ use crate::context::{Asker, Context, Stop, ask};
 use crate::group::{GROUPS_MAX, Groups, Size, words_of};
 use crate::kept::{Kept, copy_groups};
 use crate::protocol::{Conflict, CopyValue, Place, Rules, What, with_protocol};
-use crate::record::{GroupLayout, Layout, RecordPtr, boxed_bytes, load_words};
+use crate::record::{GroupLayout, Layout, RecordPtr, WHOLE_CELL_AT, boxed_bytes, load_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, group_bits};
 use noonmark_core::sync::Ordering;
@@ -183,20 +183,19 @@ impl<H: Host> Context<H> {
     #[inline(always)]
     pub(crate) fn layout_of<'a>(&self, table: TableRef, record: RecordPtr) -> &'a Layout {
         let t = table.get();
-        if t.split.is_none() { &t.layout } else { self.layout_now(table, record) }
-    }
-
-    /// Of a table whose records can be split. (Out of line, or whoever has none that can would pay for it.)
-    #[inline(never)]
-    fn layout_now<'a>(&self, table: TableRef, record: RecordPtr) -> &'a Layout {
-        let t = table.get();
         let layout = t.layout_of(record);
-        if !layout.is_one_cell() {
-            // That it is split stands where its version was.
-            let whole = Place { table, record, at: t.layout.cells()[0] as u32 };
-            self.shared.host.touch(|| whole.line(), Access::Read);
+        if t.split.is_some() && !std::ptr::eq(layout, &raw const t.layout) {
+            self.touch_whole(table, record);
         }
         layout
+    }
+
+    /// That a record is split stands where its version was.
+    #[cold]
+    #[inline(never)]
+    fn touch_whole(&self, table: TableRef, record: RecordPtr) {
+        let whole = Place { table, record, at: WHOLE_CELL_AT };
+        self.shared.host.touch(|| whole.line(), Access::Read);
     }
 
     /// Reads groups in order to write them: notes entries in the write set, whose numbers come out in
@@ -282,7 +281,8 @@ impl<H: Host> Context<H> {
         self.note_read(place, groups, seen);
         if P::LOCKS_READS && t.is_whole(cell_at) {
             // SAFETY: pinned since the record was found, whose table splits.
-            if unsafe { record.last_use() }.note_read(groups.bits()) {
+            let last_use = unsafe { record.last_use() };
+            if last_use.is_watched() && last_use.note_read(groups.bits()) {
                 self.shared.host.touch(|| place.line(), Access::Write);
             }
         }

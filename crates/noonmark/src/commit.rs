@@ -23,7 +23,7 @@ use crate::kept;
 use crate::lines;
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Me, Order, Protocol, Rules, Seen, What, with_protocol};
-use crate::record::{Cell, Layout, RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
+use crate::record::{Cell, RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
@@ -561,7 +561,7 @@ impl<H: Host> Context<H> {
                     Word::version(time, self.slot, false)
                 }
                 Effect::Delete => {
-                    if t.split.is_some() {
+                    if t.is_whole(entry.at) {
                         note_written(entry);
                     }
                     Word::version(time, self.slot, true)
@@ -626,24 +626,18 @@ impl<H: Host> Context<H> {
     }
 }
 
-/// Of a record that can be split: how it is laid out. If it is whole, leaves behind which groups are written. (Out of line, or
-/// whoever has none that can would pay for it.)
-#[inline(never)]
-fn note_written(entry: &WriteEntry) -> &Layout {
-    let table = entry.table.get();
-    match &table.split {
-        Some(split) if !table.is_whole(entry.at) => split,
-        _ => {
-            let groups = match entry.effect {
-                Effect::Change | Effect::Keep => entry.valued(),
-                Effect::Delete => u8::MAX,
-                // Of who comes from now on nobody is in the way of that one.
-                Effect::Insert => 0,
-            };
-            // SAFETY: pinned since the record was found, whose table splits.
-            unsafe { entry.record.last_use() }.note_written(groups);
-            &table.layout
-        }
+/// Of a whole record that can be split: if there have been conflicts over it, leaves behind which groups are written.
+#[inline(always)]
+fn note_written(entry: &WriteEntry) {
+    // SAFETY: pinned since the record was found, whose table splits.
+    let last_use = unsafe { entry.record.last_use() };
+    if last_use.is_watched() {
+        last_use.note_written(match entry.effect {
+            Effect::Change | Effect::Keep => entry.valued(),
+            Effect::Delete => u8::MAX,
+            // Of who comes from now on nobody is in the way of that one.
+            Effect::Insert => 0,
+        });
     }
 }
 
@@ -652,7 +646,14 @@ fn note_written(entry: &WriteEntry) -> &Layout {
 fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &Epochs) {
     let entry = writes.entry(index);
     let table = entry.table.get();
-    let layout = if table.split.is_none() { &table.layout } else { note_written(entry) };
+    let layout = match &table.split {
+        Some(split) if !table.is_whole(entry.at) => split,
+        Some(_) => {
+            note_written(entry);
+            &table.layout
+        }
+        None => &table.layout,
+    };
     for group in entry.valued_groups() {
         let group = layout.group(group);
         // SAFETY: pinned since the record was found; the group is of its layout.

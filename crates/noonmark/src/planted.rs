@@ -30,6 +30,8 @@ pub enum Bug {
     WriterNotMet,
     /// `fixed`: a writer does not look for who has read later than it began.
     ReadsForgotten,
+    /// `fixed`: who reads what is under the intent of somebody later leaves nothing behind.
+    ReadUnderIntentUnseen,
     /// `fixed`: a reader does not look again whether somebody has placed an intent meanwhile.
     IntentNotMet,
     /// `fixed`: what is replaced is not kept.

@@ -32,6 +32,8 @@ use std::ptr::NonNull;
 const HEADER_WORDS: usize = 1;
 /// Offset in words of the word that says what was last done with which groups, of a record that can be split.
 const LAST_USE_AT: usize = HEADER_WORDS;
+/// Offset in words of the version word of a whole record that can be split.
+pub(crate) const WHOLE_CELL_AT: u32 = LAST_USE_AT as u32 + 1;
 /// Of the second header word's low half: the record is in some session's queue for reclamation.
 const QUEUED: u32 = 1 << 31;
 
@@ -100,7 +102,7 @@ impl Layout {
         aux_words: usize,
         key_bytes: Option<usize>,
     ) -> (Layout, Layout) {
-        let whole_at = LAST_USE_AT + 1;
+        let whole_at = WHOLE_CELL_AT as usize;
         let after = whole_at + 1 + aux_words;
         let words = sizes.len() * (1 + aux_words) + words_of(sizes);
         let fits = after % LINE_WORDS + words <= LINE_WORDS;
@@ -112,7 +114,7 @@ impl Layout {
         let fixed = split.groups().iter().fold(0, |fixed, group| fixed | group.cell_fixed);
         for group in &mut whole.groups {
             let (in_cell, cell_words) = (group.at - first, split.end as u32 - first);
-            let (cell, cell_at, cell_fixed) = (0, whole_at as u32, fixed);
+            let (cell, cell_at, cell_fixed) = (0, WHOLE_CELL_AT, fixed);
             *group = GroupLayout { cell, cell_at, in_cell, cell_words, cell_fixed, ..*group };
         }
         (whole, split)
@@ -522,6 +524,24 @@ mod tests {
         assert_eq!(two.record_bytes(8), 192, "header and key lie before the cells");
         assert_eq!(Layout::new(&sizes, true, 0, Some(8)).record_bytes(8), 136);
         assert_eq!(Layout::new(&[Size::Fixed(8)], false, 0, Some(8)).record_bytes(8), 32);
+    }
+
+    #[test]
+    fn a_split_record_lies_as_in_a_fine_table() {
+        let large = [Size::Fixed(50), Size::Fixed(50)];
+        let (whole, split) = Layout::new_splitting(&large, 0, Some(8));
+        assert_eq!((whole.cells(), split.cells()), (&[2][..], &[8, 16][..]));
+        assert_eq!(split.cells(), Layout::new(&large, false, 0, Some(8)).cells());
+        assert_eq!(split.record_bytes(8), 192, "as much as in a fine table");
+        assert_eq!((whole.key_at, split.key_at), (3, 3));
+        for (of_whole, of_split) in whole.groups().iter().zip(split.groups()) {
+            assert_eq!((of_whole.at, of_whole.words), (of_split.at, of_split.words));
+            assert_eq!(of_whole.at - of_whole.in_cell, whole.group(0).at);
+        }
+        assert_eq!(whole.group(0).cell_words, 7 + 1 + 7);
+        let (whole, split) = Layout::new_splitting(&[Size::Fixed(8), Size::Variable], 0, Some(8));
+        assert_eq!((whole.cells(), split.cells()), (&[2][..], &[3, 5][..]));
+        assert_eq!(split.record_bytes(8), 64);
     }
 
     #[test]

@@ -103,7 +103,15 @@ pub(crate) enum Other {
 }
 
 impl LastUse {
+    /// Whether there has been a conflict over the record: of who uses others it need not be known what of them.
+    #[inline(always)]
+    pub(crate) fn is_watched(&self) -> bool {
+        // Relaxed: advice.
+        self.conflicts.load(Ordering::Relaxed) != 0
+    }
+
     /// Of a record that is locked.
+    #[cold]
     pub(crate) fn note_written(&self, groups: u8) {
         self.note(!0xff, u32::from(groups));
     }
@@ -159,6 +167,11 @@ impl LastUse {
         counted.is_ok_and(|counted| count(counted).0)
     }
 
+    /// From now on who uses the record is to say what of it.
+    fn watch(&self) {
+        let _ = self.conflicts.compare_exchange(0, 1 << 16, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// The row has been split.
     fn count_anew(&self) {
         self.conflicts.store(0, Ordering::Relaxed);
@@ -210,10 +223,10 @@ impl<H: Host> Context<H> {
         // SAFETY: the transaction is pinned, and found the record since; its table splits.
         let (last_use, key) = unsafe { (place.record.last_use(), place.record.key()) };
         let used = last_use.groups(other);
-        if used == 0 {
-            return;
-        }
         self.shared.host.touch(|| place.line(), Access::ReadModifyWrite);
+        if used == 0 {
+            return last_use.watch();
+        }
         if last_use.count(used & groups == 0, self.shared.split_after, self.due.is_none()) {
             self.due = Some(Due { table: place.table, key: key.to_vec(), tries: 0 });
         }
@@ -447,4 +460,53 @@ fn last_written(table: TableRef, record: RecordPtr, layout: &Layout) -> u64 {
         if word.is_locked() { u64::MAX } else { word.time().ticks() }
     };
     layout.cells().iter().map(time).fold(0, u64::wrapping_add)
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    /// How many conflicts it takes until a row is due, of which each second one is over a group, or none.
+    fn due_after(last_use: &LastUse, half_are_true: bool, conflicts_max: u32) -> Option<u32> {
+        (1..=conflicts_max).find(|number| last_use.count(!half_are_true || number % 2 == 0, 4, true))
+    }
+
+    fn unused() -> LastUse {
+        LastUse { groups: AtomicU32::new(0), conflicts: AtomicU32::new(0) }
+    }
+
+    #[test]
+    fn a_row_is_due_once_enough_conflicts_are_over_nothing() {
+        let last_use = unused();
+        assert_eq!(due_after(&last_use, false, 100), Some(4));
+        assert_eq!(due_after(&last_use, false, 100), Some(16), "should the first session not come to it");
+        last_use.count_anew();
+        assert_eq!(due_after(&last_use, true, 100), Some(8));
+        last_use.count_anew();
+        let most_are_true = (1..10_000).find(|number| last_use.count(number % 3 == 0, 4, true));
+        assert_eq!(most_are_true, None);
+    }
+
+    #[test]
+    fn who_cannot_split_leaves_it_to_the_next() {
+        let last_use = unused();
+        for _ in 0..1_000 {
+            assert!(!last_use.count(true, 4, false));
+        }
+        assert!((0..8).any(|_| last_use.count(true, 4, true)));
+        let most = SPLIT_AFTER_MAX;
+        for _ in 0..2 {
+            assert!((0..most * AGAIN_TIMES * 8).any(|_| last_use.count(true, most, true)));
+        }
+    }
+
+    #[test]
+    fn what_is_written_and_what_is_read_is_told_apart() {
+        let last_use = unused();
+        last_use.note_written(0b01);
+        assert!(last_use.note_read(0b10) && !last_use.note_read(0b10));
+        assert_eq!([Other::Wrote, Other::Read, Other::Used].map(|other| last_use.groups(other)), [1, 2, 3]);
+        last_use.note_written(0b100);
+        assert_eq!(last_use.groups(Other::Used), 0b110);
+    }
 }

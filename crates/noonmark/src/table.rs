@@ -6,7 +6,7 @@ use crate::index::{Finger, HashIndex, Inserted, KeyClass, Lookup, NodeStamp, Ord
 use crate::key::KeyBytes;
 use crate::lines;
 use crate::protocol::{Place, Protocol};
-use crate::record::{Layout, RecordPtr};
+use crate::record::{Layout, RecordPtr, WHOLE_CELL_AT};
 use noonmark_core::sync::AtomicBool;
 use noonmark_core::{Epochs, Limbo, Line};
 use std::any::TypeId;
@@ -358,16 +358,12 @@ impl TableCore {
     #[inline(always)]
     pub(crate) fn layout_of(&self, record: RecordPtr) -> &Layout {
         match &self.split {
-            None => &self.layout,
-            Some(split) => self.whole_or(split, record),
+            // SAFETY: the caller is pinned, and in a table that splits each record has such a cell.
+            Some(split) if unsafe { record.cell(WHOLE_CELL_AT as usize, 0) }.word.load().is_reclaimed() => {
+                split
+            }
+            _ => &self.layout,
         }
-    }
-
-    #[inline(always)]
-    fn whole_or<'a>(&'a self, split: &'a Layout, record: RecordPtr) -> &'a Layout {
-        // SAFETY: the caller is pinned, and the cell is one of the table's.
-        let word = unsafe { record.cell(self.layout.group(0).cell_at as usize, 0) }.word.load();
-        if word.is_reclaimed() { split } else { &self.layout }
     }
 
     /// The layout that has a cell at this offset.
@@ -400,8 +396,9 @@ impl TableCore {
     }
 
     /// Whether the cell at this offset is that of a whole record in a table that splits.
+    #[inline(always)]
     pub(crate) fn is_whole(&self, at: u32) -> bool {
-        self.split.is_some() && self.layout.group(0).cell_at == at
+        self.split.is_some() && at == WHOLE_CELL_AT
     }
 
     /// Its secondary indexes.

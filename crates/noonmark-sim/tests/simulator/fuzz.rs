@@ -1,6 +1,6 @@
 //! The fuzzer: what it finds in an engine that is broken on purpose, and that it finds nothing in the one that is not.
 
-use noonmark::{Bug, Leases, Protocol};
+use noonmark::{Bug, IndexKind, Leases, Protocol};
 use noonmark_sim::fuzz::{Case, Seeded, Verdict};
 use noonmark_workloads::recorded::Kind;
 use noonmark_workloads::store::Granularity;
@@ -118,6 +118,20 @@ fn planted_bugs_are_found() {
             }
             Bug::EntryLeft | Bug::EntryForgotten => Case { by_index: case.kind == Kind::Scan, ..case },
             Bug::AbsenceUnnoted => Case { together: true, ..case },
+            // Rarer: one must read what another is about to write who gives up, and a third write it who began before both.
+            Bug::ReadUnderIntentUnseen => Case {
+                kind: Kind::Append,
+                index: IndexKind::Hash,
+                by_index: false,
+                hot_keys: 3,
+                writes_per_key: 60,
+                steps_max: 12,
+                workers: 6,
+                transactions: 60,
+                escape_after: None,
+                deadline: None,
+                ..case
+            },
             _ => case,
         };
         let fails = |case: &Case| {
@@ -157,7 +171,9 @@ fn planted_bugs_are_found() {
     for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait] {
         try_to_find(Bug::LostWakeup, &[protocol], 100);
     }
-    try_to_find(Bug::LostReaderWakeup, &[TwoPhaseWaitDie], 100);
+    for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait] {
+        try_to_find(Bug::LostReaderWakeup, &[protocol], 100);
+    }
     for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait, Swiss, Sundial] {
         try_to_find(Bug::QueueForgotten, &[protocol], 400);
     }
@@ -169,6 +185,7 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::VersionsSkipped, &[Sundial], 10_000);
     try_to_find(Bug::ReadsForgotten, &[Fixed], 100);
     try_to_find(Bug::IntentNotMet, &[Fixed], 10_000);
+    try_to_find(Bug::ReadUnderIntentUnseen, &[Fixed], 10_000);
     try_to_find(Bug::NothingKept, &[Fixed], 100);
     try_to_find(Bug::UnlockBeforeInstall, &[Fixed], 100);
     try_to_find(Bug::ReadersNotPushed, &[Dynamic], 100);

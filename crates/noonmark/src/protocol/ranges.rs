@@ -236,17 +236,7 @@ impl Rules for Ranges {
     }
 
     fn rely(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Seen, own: Option<Word>) -> Step<(), Conflict> {
-        let newly = own.is_none() && !readers(cell).contains(me.slot());
-        let step = marks::rely("ranges: validate", me, cell, readers(cell), seen, own);
-        if !newly {
-            return step;
-        }
-        // It read in order to write, and does not: who has become the writer since has not seen its mark.
-        let step = step.and_then(|()| come_before_writer(me, cell));
-        if !matches!(step, Step::Ready(())) {
-            marks::unmark(me, readers(cell));
-        }
-        step
+        marks::rely("ranges: validate", me, cell, readers(cell), seen, own)
     }
 
     #[inline(always)]

@@ -53,6 +53,29 @@ fn a_reader_sees_what_was_there_when_it_began() {
     assert_eq!(now, [(1, 200), (2, 200), (3, 200), (5, 1)]);
 }
 
+/// Whoever reads what is under the intent of somebody who is later is seen by those who are earlier, also when that intent is gone.
+#[test]
+fn a_read_under_an_intent_is_seen_by_who_began_before() {
+    for bug in [None, Some(Bug::ReadUnderIntentUnseen)] {
+        let builder = builder();
+        let (db, rows) = stage_on(match bug {
+            Some(bug) => builder.plant(bug),
+            None => builder,
+        });
+        let [mut s1, mut s2, mut s3] = sessions(&db);
+        let (mut earlier, mut reader, mut later) = (s1.begin(), s2.begin(), s3.begin());
+        later.write(&rows, 1, 30).unwrap();
+        assert_eq!(reader.need(&rows, 1).unwrap(), 0);
+        drop(later);
+        let written = earlier.write(&rows, 1, 10).and_then(|_| earlier.write(&rows, 2, 10));
+        let committed = written.and_then(|_| earlier.commit()).is_ok();
+        assert_eq!(committed, bug.is_some());
+        // Else the reader would have seen one of both as it was before, and the other as it was after.
+        assert_eq!(reader.need(&rows, 2).unwrap(), if committed { 10 } else { 0 });
+        reader.commit().unwrap();
+    }
+}
+
 /// Each of several readers its own version, also of long values and of rows that come and go.
 #[test]
 fn each_reader_sees_its_own_version() {

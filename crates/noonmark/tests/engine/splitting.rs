@@ -92,6 +92,24 @@ fn a_row_is_split_by_conflicts_over_nothing_but_its_timestamp() {
     }
 }
 
+/// Each of many sessions has one of the conflicts.
+#[test]
+fn conflicts_of_all_sessions_count() {
+    for protocol in protocols().filter(never_waits) {
+        let options = TableOptions::new().protocol(protocol).index(IndexKind::Hash);
+        let (db, rows) = database_with(options, |builder| builder.split_after(6));
+        let mut first = db.session().unwrap();
+        for _ in 0..16 {
+            let mut second = db.session().unwrap();
+            if db.split_rows() == 0 {
+                change_both(&rows, &mut first, &mut second, (false, true));
+                second.transact(|_| Ok(())).unwrap();
+            }
+        }
+        assert_eq!(db.split_rows(), 1, "{protocol}");
+    }
+}
+
 /// Who locks what he reads is in the way of those who write other groups only.
 #[test]
 fn a_row_is_split_by_conflicts_of_writers_with_readers() {
@@ -200,6 +218,19 @@ fn a_row_that_is_not_written_any_more_is_put_together() {
         split(&db, &rows);
         assert!(change_both(&rows, first, second, (false, true)), "{protocol}: split again");
     }
+}
+
+#[test]
+fn a_row_stays_split_for_a_while() {
+    let (db, rows) = database(Protocol::Occ, IndexKind::Hash, |builder| {
+        builder.look_at_splits_every(1).whole_after(Duration::from_secs(3_600))
+    });
+    split(&db, &rows);
+    let mut session = db.session().unwrap();
+    for _ in 0..100 {
+        session.transact(|tx| tx.need(&rows, 1)).unwrap();
+    }
+    assert_eq!(db.split_rows(), 1);
 }
 
 /// Who has read the row while it was whole must not commit after the other's write to a group of it that is split.
