@@ -281,8 +281,8 @@ impl<H: Host> Context<H> {
         self.note_read(place, groups, seen);
         if P::LOCKS_READS && t.is_whole(cell_at) {
             // SAFETY: pinned since the record was found, whose table splits.
-            let last_use = unsafe { record.last_use() };
-            if last_use.is_watched() && last_use.note_read(groups.bits()) {
+            if unsafe { record.is_watched() && record.last_use(&t.layout).note_read(groups.bits()) } {
+                let place = Place { at: t.layout.last_use_at(), ..place };
                 self.shared.host.touch(|| place.line(), Access::Write);
             }
         }

@@ -22,8 +22,10 @@ use crate::index::NodeSeen;
 use crate::kept;
 use crate::lines;
 use crate::planted::Bug;
-use crate::protocol::{Conflict, Me, Order, Protocol, Rules, Seen, What, with_protocol};
-use crate::record::{Cell, RecordPtr, allocate_boxed, as_bytes, free_boxed, store_words};
+use crate::protocol::{Conflict, Me, Order, Place, Protocol, Rules, Seen, What, with_protocol};
+use crate::record::{
+    Cell, LINE_WORDS, RecordPtr, WHOLE_CELL_AT, allocate_boxed, as_bytes, free_boxed, store_words,
+};
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
@@ -560,13 +562,12 @@ impl<H: Host> Context<H> {
                     }
                     Word::version(time, self.slot, false)
                 }
-                Effect::Delete => {
-                    if t.is_whole(entry.at) {
-                        note_written(entry);
-                    }
-                    Word::version(time, self.slot, true)
-                }
+                Effect::Delete => Word::version(time, self.slot, true),
             };
+            // SAFETY: pinned since the record was found.
+            if t.split.is_some() && (!t.is_whole(entry.at) || unsafe { entry.record.is_watched() }) {
+                self.note_written(index);
+            }
             P::publish(self.asker().me(place), cell, next);
             let (effect, table, record) = (entry.effect, entry.table, entry.record);
             if effect == Effect::Delete {
@@ -574,6 +575,30 @@ impl<H: Host> Context<H> {
             }
         }
         self.writes.len()
+    }
+
+    /// Of a record that can be split, and is, or over which there have been conflicts: what is told of what has been written, and to whom.
+    #[inline(never)]
+    fn note_written(&self, index: usize) {
+        let entry = self.writes.entry(index);
+        let (table, record) = (entry.table, entry.record);
+        let layout = &table.get().layout;
+        let line_at = |at: u32| self.shared.host.touch(|| Place { table, record, at }.line(), Access::Write);
+        if table.get().is_whole(entry.at) {
+            let groups = match entry.effect {
+                Effect::Change | Effect::Keep => entry.valued(),
+                Effect::Delete => u8::MAX,
+                // Of who comes from now on nobody is in the way of that one.
+                Effect::Insert => 0,
+            };
+            // SAFETY: pinned since the record was found, whose table splits.
+            if unsafe { record.last_use(layout) }.note_written(groups) {
+                line_at(layout.last_use_at());
+            }
+        } else if entry.valued_groups().any(|group| layout.group(group).at < LINE_WORDS as u32) {
+            // Whoever looks the record up looks at this line.
+            line_at(WHOLE_CELL_AT);
+        }
     }
 
     /// Keeps the version that is about to be replaced for those that began before, and gives up those that nobody will read.
@@ -626,34 +651,12 @@ impl<H: Host> Context<H> {
     }
 }
 
-/// Of a whole record that can be split: if there have been conflicts over it, leaves behind which groups are written.
-#[inline(always)]
-fn note_written(entry: &WriteEntry) {
-    // SAFETY: pinned since the record was found, whose table splits.
-    let last_use = unsafe { entry.record.last_use() };
-    if last_use.is_watched() {
-        last_use.note_written(match entry.effect {
-            Effect::Change | Effect::Keep => entry.valued(),
-            Effect::Delete => u8::MAX,
-            // Of who comes from now on nobody is in the way of that one.
-            Effect::Insert => 0,
-        });
-    }
-}
-
 /// Stores the new values of a cell that is locked.
 #[inline(always)]
 fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &Epochs) {
     let entry = writes.entry(index);
     let table = entry.table.get();
-    let layout = match &table.split {
-        Some(split) if !table.is_whole(entry.at) => split,
-        Some(_) => {
-            note_written(entry);
-            &table.layout
-        }
-        None => &table.layout,
-    };
+    let layout = table.layout_at(entry.at);
     for group in entry.valued_groups() {
         let group = layout.group(group);
         // SAFETY: pinned since the record was found; the group is of its layout.

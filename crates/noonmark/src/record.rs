@@ -30,12 +30,12 @@ use std::mem::size_of;
 use std::ptr::NonNull;
 
 const HEADER_WORDS: usize = 1;
-/// Offset in words of the word that says what was last done with which groups, of a record that can be split.
-const LAST_USE_AT: usize = HEADER_WORDS;
 /// Offset in words of the version word of a whole record that can be split.
-pub(crate) const WHOLE_CELL_AT: u32 = LAST_USE_AT as u32 + 1;
+pub(crate) const WHOLE_CELL_AT: u32 = HEADER_WORDS as u32;
 /// Of the second header word's low half: the record is in some session's queue for reclamation.
 const QUEUED: u32 = 1 << 31;
+/// And this: there has been a conflict over it, which [can be split](crate::splitting).
+const WATCHED: u32 = 1 << 30;
 
 /// Where one group lies.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,8 @@ pub(crate) struct Layout {
     /// Offsets in words of the cells that a new record has besides and that are no part of it yet: those of its groups, if it
     /// [can be split](crate::splitting).
     idle: Vec<usize>,
+    /// Then: offset in words of what was last done with which groups.
+    last_use: usize,
     /// Offset in words of the first word after the cells.
     end: usize,
 }
@@ -88,46 +90,53 @@ impl Layout {
     /// For one to eight groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell.
     /// `key_bytes`: how long every key is, if they are all of one length.
     pub(crate) fn new(sizes: &[Size], coarse: bool, aux_words: usize, key_bytes: Option<usize>) -> Self {
-        let mut layout = Self::of_cells(sizes, coarse, aux_words, HEADER_WORDS);
+        let mut layout = Self::of_cells(sizes, coarse, aux_words, HEADER_WORDS, true);
         layout.place_key(key_bytes, HEADER_WORDS);
         layout
     }
 
-    /// The two layouts of a table whose records [can be split](crate::splitting), over the same words: split, they lie as in a fine
-    /// table, so that who wants different groups shares no line if he would not there; before them, and on other lines unless all of it
-    /// fits into one, comes what a whole record's cell has. Its values have the words of the split cells between them. A word before all of it says
-    /// what was last done with which groups.
+    /// The two layouts of a table whose records [can be split](crate::splitting), over the same words: whole, as in a coarse table, so
+    /// that whoever looks at it looks at the same lines; then a word that says what was last done with which groups, and the version
+    /// word and `aux_words` of a cell for each group. Unless all of it fits into a line, no two of those cells share one.
     pub(crate) fn new_splitting(
         sizes: &[Size],
         aux_words: usize,
         key_bytes: Option<usize>,
     ) -> (Layout, Layout) {
-        let whole_at = WHOLE_CELL_AT as usize;
-        let after = whole_at + 1 + aux_words;
-        let words = sizes.len() * (1 + aux_words) + words_of(sizes);
-        let fits = after % LINE_WORDS + words <= LINE_WORDS;
-        let from = if fits { after } else { after.next_multiple_of(LINE_WORDS) };
-        let mut split = Self::of_cells(sizes, false, aux_words, from);
-        split.place_key(key_bytes, after);
-        let mut whole = Layout { cells: vec![whole_at], idle: split.cells.clone(), ..split.clone() };
-        let first = split.groups[0].at;
-        let fixed = split.groups().iter().fold(0, |fixed, group| fixed | group.cell_fixed);
-        for group in &mut whole.groups {
-            let (in_cell, cell_words) = (group.at - first, split.end as u32 - first);
-            let (cell, cell_at, cell_fixed) = (0, WHOLE_CELL_AT, fixed);
-            *group = GroupLayout { cell, cell_at, in_cell, cell_words, cell_fixed, ..*group };
+        let mut whole = Self::of_cells(sizes, true, aux_words, HEADER_WORDS, false);
+        whole.last_use = whole.end;
+        let mut end = whole.last_use + 1;
+        let cell_words = 1 + aux_words;
+        let fits = end + sizes.len() * cell_words <= LINE_WORDS;
+        let mut split = whole.clone();
+        split.cells.clear();
+        for (cell, group) in split.groups.iter_mut().enumerate().take(sizes.len()) {
+            if !fits && cell > 0 {
+                end = end.next_multiple_of(LINE_WORDS);
+            }
+            split.cells.push(end);
+            group.cell = cell as u32;
+            group.cell_at = end as u32;
+            group.in_cell = 0;
+            group.cell_words = group.words;
+            group.cell_fixed &= 1 << cell;
+            end += cell_words;
+        }
+        whole.idle.clone_from(&split.cells);
+        for layout in [&mut whole, &mut split] {
+            (layout.end, layout.key_at, layout.key_bytes) = (end, end, key_bytes);
         }
         (whole, split)
     }
 
-    /// Cells from this word on; the key has no place yet.
-    fn of_cells(sizes: &[Size], coarse: bool, aux_words: usize, from: usize) -> Self {
+    /// Cells from this word on, or, if some `may_move`, from where they fit into a line; the key has no place yet.
+    fn of_cells(sizes: &[Size], coarse: bool, aux_words: usize, from: usize, may_move: bool) -> Self {
         let mut groups = Vec::with_capacity(sizes.len());
         let mut cells = Vec::new();
         let mut end = from;
         for sizes in sizes.chunks(if coarse { sizes.len() } else { 1 }) {
             let words = 1 + aux_words + words_of(sizes);
-            if words <= LINE_WORDS && end % LINE_WORDS + words > LINE_WORDS {
+            if may_move && words <= LINE_WORDS && end % LINE_WORDS + words > LINE_WORDS {
                 end = end.next_multiple_of(LINE_WORDS);
             }
             let (cell, cell_at) = (cells.len() as u32, end as u32);
@@ -146,7 +155,17 @@ impl Layout {
         }
         let group_count = groups.len();
         let groups = std::array::from_fn(|index| groups[if index < group_count { index } else { 0 }]);
-        Layout { groups, group_count, cells, key_at: end, key_bytes: None, kept: None, idle: Vec::new(), end }
+        Layout {
+            groups,
+            group_count,
+            cells,
+            key_at: end,
+            key_bytes: None,
+            kept: None,
+            idle: Vec::new(),
+            last_use: 0,
+            end,
+        }
     }
 
     /// Puts the key into the gap between the words before `from` and the first cell, if it fits, or behind everything.
@@ -191,6 +210,11 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn is_one_cell(&self) -> bool {
         self.cells.len() == 1
+    }
+
+    /// Offset in words of what was last done with which groups of a record that can be split.
+    pub(crate) fn last_use_at(&self) -> u32 {
+        self.last_use as u32
     }
 
     /// The bytes of a record with a key of this length.
@@ -321,7 +345,7 @@ impl RecordPtr {
         // the same allocation.
         unsafe {
             let header = self.0.as_ptr().cast::<u32>();
-            let len = (*header.add(1).cast::<AtomicU32>()).load(Ordering::Relaxed) & !QUEUED;
+            let len = (*header.add(1).cast::<AtomicU32>()).load(Ordering::Relaxed) & !(QUEUED | WATCHED);
             std::slice::from_raw_parts(self.0.as_ptr().cast::<u8>().add(*header as usize), len as usize)
         }
     }
@@ -370,11 +394,30 @@ impl RecordPtr {
     /// What was last done with which groups; see [`LastUse`](crate::splitting::LastUse).
     ///
     /// # Safety
-    /// The record's table splits, and it is not freed while `'a` lasts.
+    /// The layout is that of its table, which splits, and it is not freed while `'a` lasts.
     #[inline]
-    pub(crate) unsafe fn last_use<'a>(self) -> &'a LastUse {
-        // SAFETY: promised by the caller; the word comes after the header.
-        unsafe { &*self.0.as_ptr().add(LAST_USE_AT).cast::<LastUse>() }
+    pub(crate) unsafe fn last_use<'a>(self, layout: &Layout) -> &'a LastUse {
+        // SAFETY: promised by the caller; the word comes after the values.
+        unsafe { &*self.0.as_ptr().add(layout.last_use).cast::<LastUse>() }
+    }
+
+    /// Whether there has been a conflict over it, so that whoever uses it is to say what of it. A hint.
+    ///
+    /// # Safety
+    /// As for [`RecordPtr::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn is_watched(self) -> bool {
+        // SAFETY: as in `key`. Relaxed: a hint.
+        unsafe { (*self.0.as_ptr().cast::<AtomicU32>().add(1)).load(Ordering::Relaxed) & WATCHED != 0 }
+    }
+
+    /// From now on it is.
+    ///
+    /// # Safety
+    /// As for [`RecordPtr::key`].
+    pub(crate) unsafe fn watch(self) {
+        // SAFETY: as in `key`. Relaxed: a hint.
+        unsafe { (*self.0.as_ptr().cast::<AtomicU32>().add(1)).fetch_or(WATCHED, Ordering::Relaxed) };
     }
 
     /// So many words from the one at this offset on.
@@ -527,21 +570,24 @@ mod tests {
     }
 
     #[test]
-    fn a_split_record_lies_as_in_a_fine_table() {
-        let large = [Size::Fixed(50), Size::Fixed(50)];
-        let (whole, split) = Layout::new_splitting(&large, 0, Some(8));
-        assert_eq!((whole.cells(), split.cells()), (&[2][..], &[8, 16][..]));
-        assert_eq!(split.cells(), Layout::new(&large, false, 0, Some(8)).cells());
-        assert_eq!(split.record_bytes(8), 192, "as much as in a fine table");
-        assert_eq!((whole.key_at, split.key_at), (3, 3));
-        for (of_whole, of_split) in whole.groups().iter().zip(split.groups()) {
-            assert_eq!((of_whole.at, of_whole.words), (of_split.at, of_split.words));
-            assert_eq!(of_whole.at - of_whole.in_cell, whole.group(0).at);
+    fn a_record_that_can_be_split_lies_as_in_a_coarse_table() {
+        let sizes = [Size::Fixed(50), Size::Fixed(50)];
+        let (whole, split) = Layout::new_splitting(&sizes, 0, Some(8));
+        let coarse = Layout::new(&sizes, true, 0, Some(8));
+        assert_eq!(whole.cells(), coarse.cells());
+        for ((of_whole, of_split), of_coarse) in
+            whole.groups().iter().zip(split.groups()).zip(coarse.groups())
+        {
+            assert_eq!([of_whole.at, of_split.at], [of_coarse.at; 2]);
+            assert_eq!((of_whole.in_cell, of_whole.cell_words), (of_coarse.in_cell, of_coarse.cell_words));
         }
-        assert_eq!(whole.group(0).cell_words, 7 + 1 + 7);
-        let (whole, split) = Layout::new_splitting(&[Size::Fixed(8), Size::Variable], 0, Some(8));
-        assert_eq!((whole.cells(), split.cells()), (&[2][..], &[3, 5][..]));
-        assert_eq!(split.record_bytes(8), 64);
+        assert_eq!((whole.last_use, split.cells(), whole.key_at), (16, &[17, 24][..], 25));
+        let (whole, split) = Layout::new_splitting(&[Size::Fixed(8), Size::Variable], 1, Some(8));
+        assert_eq!((whole.cells(), whole.last_use, split.cells()), (&[1][..], 5, &[6, 8][..]));
+        assert_eq!((whole.key_at, split.record_bytes(8)), (10, 88));
+        let (small, _) = Layout::new_splitting(&[Size::Fixed(8); 2], 0, Some(8));
+        assert_eq!((small.idle.as_slice(), small.record_bytes(8)), (&[5, 6][..], 64));
+        assert_eq!((whole.idle.as_slice(), whole.end), (split.cells(), split.end));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! In a [splitting](crate::Granularity::Splitting) table a record begins *whole*: one cell, whose version word guards all its
 //! groups. When transactions that want different groups of it keep aborting each other, it is *split*: from then on each
-//! group has the version word that lies ready for it before its values. When it has not been written for a while, it is
+//! group has the version word that lies ready for it behind the values. When it has not been written for a while, it is
 //! made whole again.
 //!
 //! # How conflicts are told apart
@@ -59,7 +59,7 @@ pub(crate) const SPLIT_AFTER_DEFAULT: u32 = 4;
 /// And at most so many: a record has 15 bits for them.
 pub(crate) const SPLIT_AFTER_MAX: u32 = 500;
 /// If who is to split it has not done so yet, so many times as many make it somebody else's turn.
-const AGAIN_TIMES: u32 = 4;
+const AGAIN_TIMES: u32 = 2;
 /// Every so many transactions a session looks at a row that is split, unless the builder says otherwise.
 pub(crate) const LOOK_EVERY_DEFAULT: u64 = 1024;
 /// A row that has not been written for so long is made whole, unless the builder says otherwise.
@@ -103,20 +103,12 @@ pub(crate) enum Other {
 }
 
 impl LastUse {
-    /// Whether there has been a conflict over the record: of who uses others it need not be known what of them.
-    #[inline(always)]
-    pub(crate) fn is_watched(&self) -> bool {
-        // Relaxed: advice.
-        self.conflicts.load(Ordering::Relaxed) != 0
-    }
-
-    /// Of a record that is locked.
-    #[cold]
-    pub(crate) fn note_written(&self, groups: u8) {
-        self.note(!0xff, u32::from(groups));
-    }
-
     /// Whether that was new: then its line was taken from others.
+    pub(crate) fn note_written(&self, groups: u8) -> bool {
+        self.note(!0xff, u32::from(groups))
+    }
+
+    /// As above.
     pub(crate) fn note_read(&self, groups: u8) -> bool {
         self.note(!0xff00, u32::from(groups) << 8)
     }
@@ -167,11 +159,6 @@ impl LastUse {
         counted.is_ok_and(|counted| count(counted).0)
     }
 
-    /// From now on who uses the record is to say what of it.
-    fn watch(&self) {
-        let _ = self.conflicts.compare_exchange(0, 1 << 16, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
     /// The row has been split.
     fn count_anew(&self) {
         self.conflicts.store(0, Ordering::Relaxed);
@@ -220,12 +207,15 @@ impl<H: Host> Context<H> {
     /// There was a conflict over a whole record that can be split, of which this transaction wanted these groups.
     #[cold]
     pub(crate) fn watch_conflict(&mut self, place: Place, groups: u8, other: Other) {
+        let layout = &place.table.get().layout;
         // SAFETY: the transaction is pinned, and found the record since; its table splits.
-        let (last_use, key) = unsafe { (place.record.last_use(), place.record.key()) };
+        let (last_use, key) = unsafe { (place.record.last_use(layout), place.record.key()) };
+        let line = Place { at: layout.last_use_at(), ..place };
+        self.shared.host.touch(|| line.line(), Access::ReadModifyWrite);
         let used = last_use.groups(other);
-        self.shared.host.touch(|| place.line(), Access::ReadModifyWrite);
         if used == 0 {
-            return last_use.watch();
+            // SAFETY: as above.
+            return unsafe { place.record.watch() };
         }
         if last_use.count(used & groups == 0, self.shared.split_after, self.due.is_none()) {
             self.due = Some(Due { table: place.table, key: key.to_vec(), tries: 0 });
@@ -321,7 +311,7 @@ impl<H: Host> Context<H> {
         }
         self.retire_cell(table, record, t.layout.cells()[0]);
         // SAFETY: pinned since the record was found, whose table splits.
-        unsafe { record.last_use() }.count_anew();
+        unsafe { record.last_use(&t.layout) }.count_anew();
         true
     }
 
@@ -479,7 +469,11 @@ mod tests {
     fn a_row_is_due_once_enough_conflicts_are_over_nothing() {
         let last_use = unused();
         assert_eq!(due_after(&last_use, false, 100), Some(4));
-        assert_eq!(due_after(&last_use, false, 100), Some(16), "should the first session not come to it");
+        assert_eq!(
+            due_after(&last_use, false, 100),
+            Some(4 * AGAIN_TIMES),
+            "should the first session not come to it"
+        );
         last_use.count_anew();
         assert_eq!(due_after(&last_use, true, 100), Some(8));
         last_use.count_anew();
@@ -503,10 +497,10 @@ mod tests {
     #[test]
     fn what_is_written_and_what_is_read_is_told_apart() {
         let last_use = unused();
-        last_use.note_written(0b01);
+        assert!(last_use.note_written(0b01));
         assert!(last_use.note_read(0b10) && !last_use.note_read(0b10));
         assert_eq!([Other::Wrote, Other::Read, Other::Used].map(|other| last_use.groups(other)), [1, 2, 3]);
-        last_use.note_written(0b100);
+        assert!(last_use.note_written(0b100));
         assert_eq!(last_use.groups(Other::Used), 0b110);
     }
 }
