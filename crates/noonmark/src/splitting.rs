@@ -154,9 +154,15 @@ impl LastUse {
             (is_due && can_split, after)
         };
         // Relaxed: nothing follows from it but when a row is split.
-        let (load, store) = (Ordering::Relaxed, Ordering::Relaxed);
-        let counted = self.conflicts.fetch_update(store, load, |counted| Some(count(counted).1));
-        counted.is_ok_and(|counted| count(counted).0)
+        let relaxed = Ordering::Relaxed;
+        let mut before = self.conflicts.load(relaxed);
+        loop {
+            let (is_due, after) = count(before);
+            match self.conflicts.compare_exchange_weak(before, after, relaxed, relaxed) {
+                Ok(_) => return is_due,
+                Err(now) => before = now,
+            }
+        }
     }
 
     /// The row has been split.
