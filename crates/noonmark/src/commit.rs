@@ -586,7 +586,8 @@ impl<H: Host> Context<H> {
         let line_at = |at: u32| self.shared.host.touch(|| Place { table, record, at }.line(), Access::Write);
         if table.get().is_whole(entry.at) {
             let groups = match entry.effect {
-                Effect::Change | Effect::Keep => entry.valued(),
+                Effect::Keep => return,
+                Effect::Change => entry.valued(),
                 Effect::Delete => u8::MAX,
                 // Of who comes from now on nobody is in the way of that one.
                 Effect::Insert => 0,

@@ -90,6 +90,7 @@ pub(crate) struct Shared<H: Host> {
     pub split_after: u32,
     /// Every so many transactions a session looks at a row that is split.
     pub look_every: u64,
+    /// A row that nobody has written for so long is made whole.
     pub whole_after_ns: u64,
     /// The rows that are split.
     pub splits: Splits,
