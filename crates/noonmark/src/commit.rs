@@ -24,7 +24,7 @@ use crate::lines;
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Me, Order, Place, Protocol, Rules, Seen, What, with_protocol};
 use crate::record::{
-    Cell, LINE_WORDS, RecordPtr, WHOLE_CELL_AT, allocate_boxed, as_bytes, free_boxed, store_words,
+    Cell, LINE_WORDS, Layout, RecordPtr, WHOLE_CELL_AT, allocate_boxed, as_bytes, free_boxed, store_words,
 };
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
@@ -78,7 +78,8 @@ impl<H: Host> Context<H> {
     fn try_commit(&mut self) -> Result<Timestamp, Abort> {
         if self.is_planted(Bug::InstallBeforeLock) && !self.writes.has_updates() {
             for index in 0..self.writes.len() {
-                install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
+                let layout = self.writes.entry(index).layout();
+                install_values(&self.writes, index, layout, &mut self.limbo, &self.shared.epochs);
             }
         }
         if self.is_planted(Bug::UpdateBeforeLock) && self.writes.has_updates() {
@@ -556,18 +557,18 @@ impl<H: Host> Context<H> {
                     if !self.is_planted(Bug::UnlockBeforeInstall) && !self.is_planted(Bug::InstalledInSight) {
                         P::hide(self.asker().me(place), cell);
                     }
-                    install_values(&self.writes, index, &mut self.limbo, &self.shared.epochs);
+                    let layout = self.layout_noted(index);
+                    install_values(&self.writes, index, layout, &mut self.limbo, &self.shared.epochs);
                     if self.is_planted(Bug::UnlockBeforeInstall) {
                         continue;
                     }
                     Word::version(time, self.slot, false)
                 }
-                Effect::Delete => Word::version(time, self.slot, true),
+                Effect::Delete => {
+                    self.layout_noted(index);
+                    Word::version(time, self.slot, true)
+                }
             };
-            // SAFETY: pinned since the record was found.
-            if t.split.is_some() && (!t.is_whole(entry.at) || unsafe { entry.record.is_watched() }) {
-                self.note_written(index);
-            }
             P::publish(self.asker().me(place), cell, next);
             let (effect, table, record) = (entry.effect, entry.table, entry.record);
             if effect == Effect::Delete {
@@ -577,7 +578,28 @@ impl<H: Host> Context<H> {
         self.writes.len()
     }
 
-    /// Of a record that can be split, and is, or over which there have been conflicts: what is told of what has been written, and to whom.
+    /// The layout of the record of a cell that is to be written. If it can be split, and is, or there have been conflicts over it, what
+    /// is written is noted.
+    #[inline(always)]
+    fn layout_noted(&self, index: usize) -> &'static Layout {
+        let entry = self.writes.entry(index);
+        let t = entry.table.get();
+        match &t.split {
+            Some(split) if !t.is_whole(entry.at) => {
+                self.note_written(index);
+                split
+            }
+            split => {
+                // SAFETY: pinned since the record was found.
+                if split.is_some() && unsafe { entry.record.is_watched() } {
+                    self.note_written(index);
+                }
+                &t.layout
+            }
+        }
+    }
+
+    /// Of a record that can be split, and is, or over which there have been conflicts: what is told of what is written, and to whom.
     #[inline(never)]
     fn note_written(&self, index: usize) {
         let entry = self.writes.entry(index);
@@ -654,10 +676,8 @@ impl<H: Host> Context<H> {
 
 /// Stores the new values of a cell that is locked.
 #[inline(always)]
-fn install_values(writes: &WriteSet, index: usize, limbo: &mut Limbo, epochs: &Epochs) {
+fn install_values(writes: &WriteSet, index: usize, layout: &Layout, limbo: &mut Limbo, epochs: &Epochs) {
     let entry = writes.entry(index);
-    let table = entry.table.get();
-    let layout = table.layout_at(entry.at);
     for group in entry.valued_groups() {
         let group = layout.group(group);
         // SAFETY: pinned since the record was found; the group is of its layout.

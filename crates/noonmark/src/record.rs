@@ -97,31 +97,45 @@ impl Layout {
 
     /// The two layouts of a table whose records [can be split](crate::splitting), over the same words: whole, as in a coarse table, so
     /// that whoever looks at it looks at the same lines; then a word that says what was last done with which groups, and the version
-    /// word and `aux_words` of a cell for each group. Unless all of it fits into a line, no two of those cells share one.
+    /// word and `aux_words` of a cell for each group. What is beside a version word readers write, and those of different groups
+    /// are to share no line: so each of those cells has one of its own, unless all of the record fits into one. The first has room in
+    /// front of the values, if these take no more lines for it.
     pub(crate) fn new_splitting(
         sizes: &[Size],
         aux_words: usize,
         key_bytes: Option<usize>,
     ) -> (Layout, Layout) {
-        let mut whole = Self::of_cells(sizes, true, aux_words, HEADER_WORDS, false);
-        whole.last_use = whole.end;
-        let mut end = whole.last_use + 1;
         let cell_words = 1 + aux_words;
-        let fits = end + sizes.len() * cell_words <= LINE_WORDS;
-        let mut split = whole.clone();
-        split.cells.clear();
-        for (cell, group) in split.groups.iter_mut().enumerate().take(sizes.len()) {
-            if !fits && cell > 0 {
+        let mut whole = Self::of_cells(sizes, true, aux_words, HEADER_WORDS, false);
+        let side_by_side = aux_words == 0 || whole.end + 1 + sizes.len() * cell_words <= LINE_WORDS;
+        let lines = |words: usize| words.div_ceil(LINE_WORDS);
+        let is_first_in_front = !side_by_side && lines(whole.end + cell_words) == lines(whole.end);
+        let mut cells = Vec::with_capacity(sizes.len());
+        if is_first_in_front {
+            cells.push(whole.cells[0] + cell_words);
+            whole.end += cell_words;
+            for group in &mut whole.groups {
+                group.at += cell_words as u32;
+            }
+        }
+        whole.last_use = whole.end;
+        let mut end = whole.end + 1;
+        while cells.len() < sizes.len() {
+            let is_taken = cells.last().is_some_and(|at| (at + aux_words) / LINE_WORDS == end / LINE_WORDS);
+            let fits = end % LINE_WORDS + cell_words <= LINE_WORDS;
+            if !side_by_side && (is_taken || !fits) {
                 end = end.next_multiple_of(LINE_WORDS);
             }
-            split.cells.push(end);
-            group.cell = cell as u32;
-            group.cell_at = end as u32;
-            group.in_cell = 0;
-            group.cell_words = group.words;
-            group.cell_fixed &= 1 << cell;
+            cells.push(end);
             end += cell_words;
         }
+        let mut split = whole.clone();
+        for (cell, (group, at)) in split.groups.iter_mut().zip(&cells).enumerate() {
+            (group.cell, group.cell_at) = (cell as u32, *at as u32);
+            (group.in_cell, group.cell_words) = (0, group.words);
+            group.cell_fixed &= 1 << cell;
+        }
+        split.cells = cells;
         whole.idle.clone_from(&split.cells);
         for layout in [&mut whole, &mut split] {
             (layout.end, layout.key_at, layout.key_bytes) = (end, end, key_bytes);
@@ -569,25 +583,61 @@ mod tests {
         assert_eq!(Layout::new(&[Size::Fixed(8)], false, 0, Some(8)).record_bytes(8), 32);
     }
 
+    /// The lines from the first of these words to the last.
+    fn lines(words: std::ops::Range<usize>) -> std::ops::Range<usize> {
+        words.start / LINE_WORDS..words.end.div_ceil(LINE_WORDS)
+    }
+
     #[test]
-    fn a_record_that_can_be_split_lies_as_in_a_coarse_table() {
-        let sizes = [Size::Fixed(50), Size::Fixed(50)];
-        let (whole, split) = Layout::new_splitting(&sizes, 0, Some(8));
-        let coarse = Layout::new(&sizes, true, 0, Some(8));
-        assert_eq!(whole.cells(), coarse.cells());
-        for ((of_whole, of_split), of_coarse) in
-            whole.groups().iter().zip(split.groups()).zip(coarse.groups())
-        {
-            assert_eq!([of_whole.at, of_split.at], [of_coarse.at; 2]);
-            assert_eq!((of_whole.in_cell, of_whole.cell_words), (of_coarse.in_cell, of_coarse.cell_words));
+    fn a_record_that_can_be_split_takes_no_more_lines_than_a_coarse_one() {
+        for (bytes, aux_words) in [(50, 0), (50, 1), (8, 0)] {
+            let sizes = [Size::Fixed(bytes); 2];
+            let (whole, split) = Layout::new_splitting(&sizes, aux_words, Some(8));
+            let coarse = Layout::new(&sizes, true, aux_words, Some(8));
+            assert_eq!(whole.cells(), coarse.cells());
+            assert_eq!(lines(0..whole.block(8).size() / 8), lines(0..coarse.block(8).size() / 8));
+            assert_eq!((split.block(8), split.cells()), (whole.block(8), whole.idle.as_slice()));
+            for (of_whole, of_coarse) in whole.groups().iter().zip(coarse.groups()) {
+                let own_lines = |of: &GroupLayout| lines(of.at as usize..(of.at + of.words) as usize);
+                assert_eq!(own_lines(of_whole), own_lines(of_coarse), "{bytes}, {aux_words}");
+            }
         }
-        assert_eq!((whole.last_use, split.cells(), whole.key_at), (16, &[17, 24][..], 25));
-        let (whole, split) = Layout::new_splitting(&[Size::Fixed(8), Size::Variable], 1, Some(8));
-        assert_eq!((whole.cells(), whole.last_use, split.cells()), (&[1][..], 5, &[6, 8][..]));
-        assert_eq!((whole.key_at, split.record_bytes(8)), (10, 88));
-        let (small, _) = Layout::new_splitting(&[Size::Fixed(8); 2], 0, Some(8));
-        assert_eq!((small.idle.as_slice(), small.record_bytes(8)), (&[5, 6][..], 64));
-        assert_eq!((whole.idle.as_slice(), whole.end), (split.cells(), split.end));
+    }
+
+    #[test]
+    fn what_readers_of_different_groups_write_shares_no_line() {
+        for groups in 2..=GROUPS_MAX {
+            for (bytes, aux_words) in [(8, 0), (8, 1), (24, 0), (24, 1), (50, 1), (50, 2), (50, 9)] {
+                for key_bytes in [None, Some(8), Some(40)] {
+                    let sizes = vec![Size::Fixed(bytes); groups];
+                    let (whole, split) = Layout::new_splitting(&sizes, aux_words, key_bytes);
+                    let cell = |at: &usize| *at..at + 1 + aux_words;
+                    let on = split.cells().iter().map(cell).map(lines);
+                    let apart = on.clone().zip(on.skip(1)).all(|(one, next)| one.end <= next.start);
+                    assert!(
+                        apart || aux_words == 0 || whole.end <= LINE_WORDS,
+                        "{groups} of {bytes}, {aux_words}: {:?}",
+                        split.cells()
+                    );
+                    // Nothing lies on anything else.
+                    let values = split.groups().iter().map(|of| of.at as usize..(of.at + of.words) as usize);
+                    let key_bytes = key_bytes.unwrap_or(16);
+                    let key = whole.key_at..whole.key_at + key_bytes.div_ceil(8);
+                    let mut parts = vec![0..HEADER_WORDS, whole.last_use..whole.last_use + 1, key];
+                    parts.extend(split.cells().iter().chain(whole.cells()).map(cell).chain(values));
+                    parts.sort_by_key(|part| part.start);
+                    assert!(parts.windows(2).all(|two| two[0].end <= two[1].start), "{parts:?}");
+                    assert!(
+                        parts.iter().all(|part| part.end * 8 <= whole.record_bytes(key_bytes)),
+                        "{parts:?}"
+                    );
+                    for (of_whole, of_split) in whole.groups().iter().zip(split.groups()) {
+                        assert_eq!((of_whole.at, of_split.in_cell), (of_split.at, 0));
+                        assert_eq!(of_whole.at, whole.groups()[0].at + of_whole.in_cell);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use noonmark::{Bug, IndexKind, Leases, Protocol};
 use noonmark_sim::fuzz::{Case, Seeded, Verdict};
+use noonmark_workloads::bank::Updates;
 use noonmark_workloads::recorded::Kind;
 use noonmark_workloads::store::Granularity;
 
@@ -109,7 +110,24 @@ fn planted_bugs_are_found() {
         // Rare: two must scan and insert, and the first must split the leaf that both rely on.
         let shape = |case: Case| match bug {
             Bug::SplitNotNoted => case.growing(),
-            Bug::SplitAtOldTime => Case { by_index: false, together: false, ..splitting(case) },
+            // As rare: a row must be split between two reads of one transaction that it makes impossible together, and
+            // have been read whole at a later time by a third.
+            Bug::SplitAtOldTime => Case {
+                kind: Kind::Append,
+                updates: Updates::Plain,
+                index: IndexKind::Hash,
+                granularity: Granularity::Splitting,
+                by_index: false,
+                together: false,
+                hot_keys: 5,
+                writes_per_key: 60,
+                steps_max: 4,
+                workers: 8,
+                transactions: 60,
+                escape_after: None,
+                deadline: None,
+                ..case
+            },
             Bug::MadeWholeUnsealed => splitting(case),
             Bug::ExtendBlindly => Case { leases: Leases { extended_by: Some(0), write_times: 0 }, ..case },
             Bug::VersionsSkipped => Case { leases: Leases { extended_by: None, write_times: 3 }, ..case },
