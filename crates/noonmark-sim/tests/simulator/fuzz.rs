@@ -228,7 +228,7 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::EntryForgotten, Protocol::ALL, 100);
     try_to_find(Bug::AbsenceUnnoted, Protocol::ALL, 100);
     try_to_find(Bug::MadeWholeUnsealed, &[Occ], 400);
-    try_to_find(Bug::MadeWholeUnsealed, &locking, 400);
+    try_to_find(Bug::MadeWholeUnsealed, &locking, 2_000);
     try_to_find(Bug::SplitAtOldTime, &[TicToc], 10_000);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }

@@ -9,6 +9,7 @@ mod disttictoc;
 mod experiment;
 mod fuzz;
 mod hot_row;
+mod one_server;
 mod phases;
 mod replay;
 mod repro;
