@@ -97,21 +97,34 @@ impl Layout {
 
     /// The two layouts of a table whose records [can be split](crate::splitting), over the same words: whole, as in a coarse table, so
     /// that whoever looks at it looks at the same lines; then a word that says what was last done with which groups, and the version
-    /// word and `aux_words` of a cell for each group. What is beside a version word readers write, and those of different groups
-    /// are to share no line: so each of those cells has one of its own, unless all of the record fits into one. The first has room in
-    /// front of the values, if these take no more lines for it.
+    /// word and `aux_words` of a cell for each group. These are on lines of their own if a record takes no more lines for it; and also if it does, where
+    /// there is something beside the version words, which readers write, and the record is of more than a line.
     pub(crate) fn new_splitting(
         sizes: &[Size],
         aux_words: usize,
         key_bytes: Option<usize>,
     ) -> (Layout, Layout) {
+        let [apart, together] =
+            [true, false].map(|apart| Self::splitting(sizes, aux_words, key_bytes, apart));
+        let lines = |(whole, _): &(Layout, Layout)| {
+            whole.record_bytes(key_bytes.unwrap_or(0)).div_ceil(8 * LINE_WORDS)
+        };
+        let is_apart = lines(&apart) == lines(&together) || aux_words > 0 && lines(&together) > 1;
+        if is_apart { apart } else { together }
+    }
+
+    /// The same, with the groups' cells on lines of their own or not. If they are, the first has room in front of the values, if these take no more lines for it.
+    fn splitting(
+        sizes: &[Size],
+        aux_words: usize,
+        key_bytes: Option<usize>,
+        apart: bool,
+    ) -> (Layout, Layout) {
         let cell_words = 1 + aux_words;
         let mut whole = Self::of_cells(sizes, true, aux_words, HEADER_WORDS, false);
-        let side_by_side = aux_words == 0 || whole.end + 1 + sizes.len() * cell_words <= LINE_WORDS;
         let lines = |words: usize| words.div_ceil(LINE_WORDS);
-        let is_first_in_front = !side_by_side && lines(whole.end + cell_words) == lines(whole.end);
         let mut cells = Vec::with_capacity(sizes.len());
-        if is_first_in_front {
+        if apart && lines(whole.end + cell_words) == lines(whole.end) {
             cells.push(whole.cells[0] + cell_words);
             whole.end += cell_words;
             for group in &mut whole.groups {
@@ -123,7 +136,7 @@ impl Layout {
         while cells.len() < sizes.len() {
             let is_taken = cells.last().is_some_and(|at| (at + aux_words) / LINE_WORDS == end / LINE_WORDS);
             let fits = end % LINE_WORDS + cell_words <= LINE_WORDS;
-            if !side_by_side && (is_taken || !fits) {
+            if apart && (is_taken || !fits) {
                 end = end.next_multiple_of(LINE_WORDS);
             }
             cells.push(end);
@@ -602,6 +615,12 @@ mod tests {
                 assert_eq!(own_lines(of_whole), own_lines(of_coarse), "{bytes}, {aux_words}");
             }
         }
+    }
+
+    #[test]
+    fn words_of_groups_lie_apart_where_that_takes_no_more_lines() {
+        let cells = |bytes| Layout::new_splitting(&[Size::Fixed(bytes); 2], 0, Some(8)).1.cells;
+        assert_eq!((cells(70), cells(50)), (vec![2, 22], vec![17, 18]));
     }
 
     #[test]
