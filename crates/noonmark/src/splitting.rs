@@ -2,7 +2,7 @@
 //!
 //! In a [splitting](crate::Granularity::Splitting) table a record begins *whole*: one cell, whose version word guards all its
 //! groups. When transactions that want different groups of it keep aborting each other, it is *split*: from then on each
-//! group has the version word that lies ready for it behind the values. When it has not been written for a while, it is
+//! group has the version word that lies ready for it in the record. When it has not been written for a while, it is
 //! made whole again.
 //!
 //! # How conflicts are told apart
