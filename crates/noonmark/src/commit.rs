@@ -581,7 +581,7 @@ impl<H: Host> Context<H> {
     /// The layout of the record of a cell that is to be written. If it can be split, and is, or there have been conflicts over it, what
     /// is written is noted.
     #[inline(always)]
-    fn layout_noted(&self, index: usize) -> &'static Layout {
+    fn layout_noted<'a>(&self, index: usize) -> &'a Layout {
         let entry = self.writes.entry(index);
         let t = entry.table.get();
         match &t.split {

@@ -1,5 +1,6 @@
 //! What each of the papers' experiments on one server comes to, at a small size: a line a run in `one_server.txt`. Whoever changes what
-//! transactions do changes these figures, and writes the new ones down when he has understood why:
+//! transactions do changes these figures, and writes the new ones down when he has understood why (the run that writes them fails still: it
+//! compares with those that it was compiled with):
 //!
 //! ```sh
 //! WRITE_FIGURES=1 cargo test -p noonmark-sim --test simulator -- one_server
