@@ -83,15 +83,25 @@ fn list() -> Result<(), Failure> {
     let mut text = String::new();
     for experiment in repro::all() {
         let Experiment { name, figure, title, claims, alternatives, .. } = experiment;
+        let counted = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         text.push_str(&format!(
-            "{name:<22}  {figure}\n{:24}{title}\n{:24}{} statements of the paper, {} choices to change\n",
+            "{name:<22}  {figure}\n{:24}{title}\n{:24}{}, {} to change\n",
             "",
             "",
-            claims.len(),
-            alternatives.len()
+            counted(claims.len(), "statement"),
+            counted(alternatives.len(), "choice")
         ));
     }
     output::print(&text)
+}
+
+/// The three names of experiments that are most like this one.
+fn nearest_names(name: &str) -> Vec<&'static str> {
+    let mut names: Vec<&str> = repro::all().map(|experiment| experiment.name).collect();
+    // (Equal ones stay in their order.)
+    names.sort_by(|a, b| strsim::jaro_winkler(name, b).total_cmp(&strsim::jaro_winkler(name, a)));
+    names.truncate(3);
+    names
 }
 
 /// What the command line asks for: a plan for each setting, in the order in which they are given.
@@ -102,9 +112,11 @@ fn planned(args: &Repro) -> Result<Vec<Plan>, Failure> {
         false => args.names.iter().map(String::as_str).collect(),
     };
     for name in names {
-        let known = || repro::all().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ");
         let found = repro::named(name).ok_or_else(|| {
-            Failure::usage(format!("there is no experiment '{name}': choose among {}", known()))
+            let nearest = nearest_names(name).join(", ");
+            Failure::usage(format!(
+                "there is no experiment '{name}': {nearest} come nearest; --list shows all"
+            ))
         })?;
         if !experiments.iter().any(|known| known.name == found.name) {
             experiments.push(found);

@@ -89,6 +89,16 @@ pub trait Host: Send + Sync + 'static {
     /// One turn of a bounded spin, the `turn`th since it began (from 0).
     fn spin(&self, turn: u32);
 
+    /// A turn of a bounded spin that ends before the `end`th, and as many more, if the host knows that whoever spins would look in
+    /// vain after each: the turn to which he has come, a later one. He may look, between two turns, at nothing that others change but
+    /// what he tells the host of ([`Host::touch`]); who looks at more says `turn + 1`.
+    #[inline]
+    fn spin_on(&self, turn: u32, end: u32) -> u32 {
+        let _ = end;
+        self.spin(turn);
+        turn + 1
+    }
+
     /// Polls until ready, sleeping in between until the waker given to `poll` is woken. `None` once
     /// `deadline_ns` (in terms of [`Host::now_ns`]) has passed; `poll` has said *pending* since.
     ///

@@ -136,6 +136,27 @@ struct Worker {
     place: Place,
     /// Where its stack ended when it was last suspended, more or less.
     stack_at: usize,
+    /// When it looks, if it looks again and again at what it watches.
+    looks: Looks,
+}
+
+/// Times at which somebody looks.
+#[derive(Clone, Copy, Debug)]
+struct Looks {
+    first_ps: Picoseconds,
+    every_ps: Picoseconds,
+}
+
+impl Looks {
+    /// How many of them are before this time.
+    fn before(self, at_ps: Picoseconds) -> u64 {
+        at_ps.saturating_sub(self.first_ps).div_ceil(self.every_ps)
+    }
+
+    /// When the one is after so many.
+    fn after(self, looks: u64) -> Picoseconds {
+        self.first_ps + looks * self.every_ps
+    }
 }
 
 /// Asks for what whoever goes on where his stack ends will need first.
@@ -286,6 +307,33 @@ impl Clocks {
         self.line.push(Reverse(place));
     }
 
+    /// Whoever runs gets in line to look, after this time and then at intervals, so often at most, at what he saw before: until somebody changes it
+    /// ([`Clocks::call`]) only the last look is one at which anything happens. He is to be suspended.
+    pub(crate) fn look_on(&mut self, first_ps: Picoseconds, every_ps: Picoseconds, looks_max: u32) {
+        let Some(worker) = self.running else { return };
+        let looks = Looks { first_ps, every_ps: every_ps.max(1) };
+        self.workers[worker].looks = looks;
+        self.line_up(worker, looks.after(u64::from(looks_max) - 1));
+    }
+
+    /// Whoever runs changes what a worker looks at: that worker goes on at his next look.
+    pub(crate) fn call(&mut self, worker: usize) {
+        let looks = self.workers[worker].looks;
+        let at_ps = looks.after(looks.before(self.now_ps()));
+        if at_ps < self.workers[worker].place.at_ps() {
+            self.line_up(worker, at_ps);
+        }
+    }
+
+    /// How often whoever runs has looked in vain since he said that he would look, up to now. They were steps.
+    pub(crate) fn looks_in_vain(&mut self) -> u32 {
+        let Some(worker) = self.running else { return 0 };
+        let Worker { looks, clock_ps, .. } = self.workers[worker];
+        let in_vain = looks.before(clock_ps);
+        self.steps += in_vain;
+        in_vain as u32
+    }
+
     /// Whoever runs will wait to be woken, unless he has been since he last said that he would look: whether he
     /// does.
     pub(crate) fn fall_asleep(&mut self, until_ps: Option<Picoseconds>) -> bool {
@@ -431,6 +479,7 @@ pub(crate) fn run<T: Timed, F: FnOnce()>(
                 is_woken: false,
                 place: Place::NOWHERE,
                 stack_at: 0,
+                looks: Looks { first_ps: 0, every_ps: 1 },
             });
             clocks.line_up(worker, at_ps);
         });

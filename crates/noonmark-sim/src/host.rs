@@ -49,6 +49,17 @@ pub struct VirtualCores {
 struct State {
     clocks: Clocks,
     pricing: Pricing,
+    /// Of each worker.
+    seen: Vec<Seen>,
+}
+
+/// What a worker has touched since his last turn of a spin.
+#[derive(Clone, Copy)]
+enum Seen {
+    Nothing,
+    /// One line, once, to read it.
+    Line(Line),
+    More,
 }
 
 /// A run, and what its cores share.
@@ -104,8 +115,10 @@ impl<'a> UnderWay<'a> {
         }
         let mut kept = lock(shared);
         // Nobody sees what lies there meanwhile.
-        let nothing = State { clocks: Clocks::new(0), pricing: Pricing::Messages };
-        let state = std::mem::replace(&mut *kept, nothing);
+        let nothing = State { clocks: Clocks::new(0), pricing: Pricing::Messages, seen: Vec::new() };
+        let mut state = std::mem::replace(&mut *kept, nothing);
+        state.pricing.begin();
+        state.seen = vec![Seen::More; core_of.len()];
         let knows_lines = state.pricing.knows_lines();
         let run = Run { of: shared, knows_lines, core_of, state: RefCell::new(state) };
         let run = NonNull::from(Box::leak(Box::new(run)));
@@ -127,7 +140,7 @@ impl Run {
     /// Whoever runs touches a line, when all have gone on that are behind.
     fn touch(&self, line: Option<Line>, access: Access) {
         let mut state = self.state.borrow_mut();
-        let State { clocks, pricing } = &mut *state;
+        let State { clocks, pricing, .. } = &mut *state;
         let Some(worker) = clocks.running() else { return };
         let core = self.core_of[worker];
         if let Some(next) = clocks.must_let_go_first() {
@@ -137,9 +150,33 @@ impl Run {
             cores::suspend(Some(next));
             state = self.state.borrow_mut();
         }
-        let State { clocks, pricing } = &mut *state;
+        let State { clocks, pricing, seen } = &mut *state;
+        seen[worker] = match (seen[worker], line) {
+            (Seen::Nothing, Some(line)) if access == Access::Read => Seen::Line(line),
+            _ => Seen::More,
+        };
         let done_ps = pricing.access(core, line, access, clocks);
         clocks.set_now(done_ps);
+    }
+
+    /// Lets the looks of whoever spins pass that are in vain, `turns` at most: how many turns have passed. `None`: that is not known.
+    fn look_on(&self, turns: u32) -> Option<u32> {
+        let mut state = self.state.borrow_mut();
+        let State { clocks, pricing, seen } = &mut *state;
+        let worker = clocks.running()?;
+        let Seen::Line(line) = std::mem::replace(&mut seen[worker], Seen::Nothing) else { return None };
+        if turns < 2 {
+            return None;
+        }
+        let look_ps = pricing.watch(worker, self.core_of[worker], line)?;
+        let pause_ps = pricing.pause_ps(clocks);
+        clocks.look_on(clocks.now_ps() + pause_ps, pause_ps + look_ps, turns);
+        drop(state);
+        cores::suspend(None);
+        let State { clocks, pricing, .. } = &mut *self.state.borrow_mut();
+        let in_vain = clocks.looks_in_vain();
+        pricing.stop_watching(worker, in_vain);
+        Some(in_vain + 1)
     }
 }
 
@@ -167,7 +204,7 @@ impl VirtualCores {
         VirtualCores {
             schedule,
             placement: Placement::Filled,
-            state: Arc::new(Mutex::new(State { clocks, pricing })),
+            state: Arc::new(Mutex::new(State { clocks, pricing, seen: Vec::new() })),
         }
     }
 
@@ -288,7 +325,7 @@ impl Host for VirtualCores {
     #[inline]
     fn work(&self, work: Work) {
         if let Some(run) = under_way(&self.state) {
-            let State { clocks, pricing } = &mut *run.state.borrow_mut();
+            let State { clocks, pricing, .. } = &mut *run.state.borrow_mut();
             clocks.set_now(clocks.now_ps() + pricing.work_ps(work));
         }
     }
@@ -302,7 +339,7 @@ impl Host for VirtualCores {
     }
 
     fn spin(&self, _: u32) {
-        let put_off = self.with(|State { clocks, pricing }| {
+        let put_off = self.with(|State { clocks, pricing, .. }| {
             let pause_ps = pricing.pause_ps(clocks);
             match pricing.knows_lines() && clocks.puts_off() {
                 // Whoever spins looks at a line next, and others go on before that.
@@ -316,6 +353,17 @@ impl Host for VirtualCores {
         if let Some(pause_ps) = put_off {
             self.advance(pause_ps);
         }
+    }
+
+    fn spin_on(&self, turn: u32, end: u32) -> u32 {
+        let passed = under_way(&self.state).and_then(|run| run.look_on(end - turn));
+        passed.map_or_else(
+            || {
+                self.spin(turn);
+                turn + 1
+            },
+            |passed| turn + passed,
+        )
     }
 
     fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {

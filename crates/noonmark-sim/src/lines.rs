@@ -47,6 +47,8 @@ struct State {
     owner: u16,
     /// The sockets in which somebody has it, or had it since it was written.
     sockets: u8,
+    /// Whether a worker may wait for it to be written ([`Lines::watch`]).
+    is_watched: bool,
 }
 
 /// Where there is no state.
@@ -55,7 +57,7 @@ const NO_LINE: Line = Line { space: u32::MAX, line: u64::MAX };
 impl State {
     /// In memory only.
     fn untouched(line: Line) -> Self {
-        State { line, moving_until_ps: 0, version: 0, owner: NOBODY, sockets: 0 }
+        State { line, moving_until_ps: 0, version: 0, owner: NOBODY, sockets: 0, is_watched: false }
     }
 }
 
@@ -85,6 +87,10 @@ pub struct Lines {
     caches: Vec<Copy>,
     /// Of each core, the bit of its socket.
     sockets: Vec<u8>,
+    /// Of each worker, where the state is of the line that he watches, if he does.
+    watched: Vec<u32>,
+    /// Workers whose lines have been written, and who have not been told.
+    to_call: Vec<usize>,
     counts: LineCounts,
 }
 
@@ -102,7 +108,47 @@ impl Lines {
         let caches = vec![Copy { at: NOWHERE, version: 0 }; copies];
         let states = vec![State::untouched(NO_LINE); STATES_MIN];
         let sockets = (0..cores).map(|core| 1 << machine.socket_of(core)).collect();
-        Lines { machine, states, known: 0, caches, sockets, counts: LineCounts::default() }
+        Lines {
+            machine,
+            states,
+            known: 0,
+            caches,
+            sockets,
+            watched: vec![NOWHERE; cores],
+            to_call: Vec::new(),
+            counts: LineCounts::default(),
+        }
+    }
+
+    /// Nobody watches any line.
+    pub fn forget_watches(&mut self) {
+        self.watched.fill(NOWHERE);
+        self.to_call.clear();
+    }
+
+    /// A worker will look at a line again and again, from this core, until it has been written: what it takes each time. `None`: the core has not
+    /// got it, so that each look is a transfer.
+    pub fn watch(&mut self, worker: usize, core: usize, line: Line) -> Option<Picoseconds> {
+        let copy = self.caches[self.place(core, line)];
+        let state = self.states.get_mut(copy.at as usize)?;
+        if state.line != line || copy.version != state.version {
+            return None;
+        }
+        state.is_watched = true;
+        self.watched[worker] = copy.at;
+        Some(self.machine.hit_ps)
+    }
+
+    /// A worker has stopped watching, having found what he looked at in his core's own cache so often.
+    pub fn stop_watching(&mut self, worker: usize, hits: u64) {
+        self.watched[worker] = NOWHERE;
+        self.counts.hits += hits;
+    }
+
+    /// A worker whose line has been written.
+    #[inline]
+    pub fn next_to_call(&mut self) -> Option<usize> {
+        self.to_call.pop()
     }
 
     /// What they have seen since the counts were last taken.
@@ -163,6 +209,11 @@ impl Lines {
                 self.caches[place].at = self.find(state.line) as u32;
             }
         }
+        for worker in 0..self.watched.len() {
+            if let Some(state) = before.get(self.watched[worker] as usize) {
+                self.watched[worker] = self.find(state.line) as u32;
+            }
+        }
     }
 
     /// A core touches a line at this time: when it has done so.
@@ -211,6 +262,14 @@ impl Lines {
         let owns = state.owner == core as u16;
         let writes = access != Access::Read;
         let socket = self.sockets[core];
+        if writes && std::mem::take(&mut state.is_watched) {
+            for (worker, watched) in self.watched.iter_mut().enumerate() {
+                if *watched == copy.at {
+                    *watched = NOWHERE;
+                    self.to_call.push(worker);
+                }
+            }
+        }
         if access == Access::Allocate {
             // New memory, from one's own allocator: nobody else has had it since.
             *state = State {

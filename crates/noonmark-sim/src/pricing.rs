@@ -114,7 +114,12 @@ impl Pricing {
         let now_ps = clocks.now_ps();
         match self {
             Pricing::Machine(_, lines) => {
-                line.map_or(now_ps, |line| lines.access(core, line, access, now_ps))
+                let Some(line) = line else { return now_ps };
+                let done_ps = lines.access(core, line, access, now_ps);
+                while let Some(worker) = lines.next_to_call() {
+                    clocks.call(worker);
+                }
+                done_ps
             }
             Pricing::Random => {
                 let random = clocks.random();
@@ -149,6 +154,29 @@ impl Pricing {
             Pricing::Random | Pricing::Messages => 1_000,
             // Whoever spins waits for somebody, who is to go on first.
             Pricing::Priorities { .. } => clocks.last_ps() - clocks.now_ps() + 1,
+        }
+    }
+
+    /// A run begins.
+    pub(crate) fn begin(&mut self) {
+        if let Pricing::Machine(_, lines) = self {
+            lines.forget_watches();
+        }
+    }
+
+    /// Whoever runs will look at a line again and again: what a look takes, if nobody is to see it, and it is the same until somebody writes
+    /// the line, of which [`Clocks::call`] tells.
+    pub(crate) fn watch(&mut self, worker: usize, core: usize, line: Line) -> Option<Picoseconds> {
+        match self {
+            Pricing::Machine(_, lines) => lines.watch(worker, core, line),
+            Pricing::Random | Pricing::Priorities { .. } | Pricing::Messages => None,
+        }
+    }
+
+    /// He does not any more, and has looked so often in vain.
+    pub(crate) fn stop_watching(&mut self, worker: usize, in_vain: u32) {
+        if let Pricing::Machine(_, lines) = self {
+            lines.stop_watching(worker, u64::from(in_vain));
         }
     }
 

@@ -717,6 +717,7 @@ impl<'a, H: Host> Asker<'a, H> {
             order: self.order.unwrap_or(Order::Momentary),
             planted: self.shared.planted,
             place,
+            asks_again: false,
             has_waited: false,
         }
     }
@@ -770,8 +771,12 @@ impl<'a, H: Host> Asker<'a, H> {
             };
         }
         let slot = self.shared.slots.get(self.txn.slot());
+        let me = Me { asks_again: true, ..me };
         let mut step = first;
         let mut turn = 0;
+        // A wound is seen at the next turn, whatever has become of what is busy.
+        let may_be_wounded = self.shared.has_ages();
+        let spin_end = |turn| if may_be_wounded { turn + 1 } else { self.shared.busy_turns_max };
         loop {
             if slot.is_wounded() {
                 let rule = match step {
@@ -790,8 +795,7 @@ impl<'a, H: Host> Asker<'a, H> {
                     return Err(refused(conflict));
                 }
                 Step::Busy(_) => {
-                    self.shared.host.spin(turn);
-                    turn += 1;
+                    turn = self.shared.host.spin_on(turn, spin_end(turn));
                     step = rule(me);
                 }
                 Step::Wait(on, conflict) => step = self.wait(me, on, conflict, &mut turn, &mut rule)?,

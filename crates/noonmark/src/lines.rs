@@ -7,11 +7,10 @@
 //! words of a value that lie on other lines than its version; where a hash index finds a record without waiting for
 //! another line first; and the waiting room.
 
+use crate::record::LINE_WORDS;
 use crate::table::{Index, TableRef};
 use noonmark_core::{Line, SlotId};
 
-/// Words of a line.
-const LINE_WORDS: u32 = 8;
 /// What has no table.
 const SLOTS: u32 = u32::MAX;
 const SHARED: u32 = u32::MAX - 1;
@@ -36,7 +35,7 @@ pub(crate) fn slot(slot: SlotId) -> Line {
 
 /// A part of a record that begins so many words in it.
 pub(crate) fn of_record(table: TableRef, key: &[u8], at: u32) -> Line {
-    let line = hash(key) ^ u64::from(at / LINE_WORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let line = hash(key) ^ ((at as usize / LINE_WORDS) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Line { space: table.get().id * SPACES, line }
 }
 

@@ -256,7 +256,8 @@ const NO_BANDWIDTH: &str = "not known; the simulated machine has no limits of ba
 
 /// Why TicToc is not last.
 const CHEAP_EXTENSIONS: &str = "the paper holds the compare-and-swaps to blame that extend read times. Here they move more lines, too, but \
-     nobody fails by them: whoever extends at the same time waits for the line, and fewer fail by validation than with OCC";
+     nobody fails by them: whoever extends at the same time waits for the line, and fewer fail by validation than with OCC. TicToc did come out \
+     last while whoever found a row locked that he was to lock swapped again without a look (decision 53)";
 
 const FIGURE_2A: &[Claim] = &[
     Claim {

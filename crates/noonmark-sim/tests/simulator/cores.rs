@@ -119,6 +119,95 @@ fn whoever_spins_lets_others_on() {
     assert!((1..=2_000 * 10 / 45 + 200).contains(&without), "{without}");
 }
 
+/// Whoever lets the host pass over looks in vain sees what others write when he would have seen it looking each turn, and his looks are
+/// counted; but he is not asked. Where more than one line is looked at, or more than read, each turn is his own.
+#[test]
+fn looks_in_vain_are_passed_over() {
+    const OTHER: Line = Line { space: 0, line: 1 };
+    const END: u32 = 900;
+    type Look = fn(&VirtualCores, &Cell<u32>) -> u32;
+    let reads: Look = |host, word| {
+        host.touch(|| COUNTER, Access::Read);
+        word.get()
+    };
+    let reads_two: Look = |host, word| {
+        host.touch(|| OTHER, Access::Read);
+        let seen = word.get();
+        host.touch(|| COUNTER, Access::Read);
+        seen
+    };
+    let swaps: Look = |host, word| {
+        host.touch(|| COUNTER, Access::ReadModifyWrite);
+        word.get()
+    };
+    // Who saw what, at which turn and when; and what it came to.
+    let run = |look: Look, written: Line, passes_over: bool| {
+        let host = VirtualCores::new(Machine::GRANULARITY, 5);
+        let word = Cell::new(0);
+        let seen = std::cell::RefCell::new(Vec::new());
+        let (host, word, seen) = (&host, &word, &seen);
+        let spinner = |number: u32| {
+            move || {
+                let (mut turn, mut last) = (0, 0);
+                loop {
+                    let now = look(host, word);
+                    if now != last || turn == END {
+                        seen.borrow_mut().push((number, now, turn, host.now_ps()));
+                    }
+                    if turn == END {
+                        return;
+                    }
+                    last = now;
+                    let end = END - number;
+                    turn = match passes_over && turn < end {
+                        true => host.spin_on(turn, end),
+                        false => {
+                            host.spin(turn);
+                            turn + 1
+                        }
+                    };
+                }
+            }
+        };
+        let writer = || {
+            for pause_ns in [1_500, 20, 700] {
+                host.sleep_ns(pause_ns);
+                host.touch(|| written, Access::Write);
+                word.set(word.get() + 1);
+            }
+        };
+        let spinners: Vec<_> = (0..2).map(spinner).collect();
+        let mut workers: Vec<&dyn Fn()> = spinners.iter().map(|spinner| spinner as &dyn Fn()).collect();
+        workers.push(&writer);
+        let report = host.run(Limits::default(), workers).unwrap();
+        (seen.take(), report)
+    };
+    for (look, written, are_passed_over) in [
+        (reads, COUNTER, true),
+        (reads_two, COUNTER, false),
+        (reads_two, OTHER, false),
+        (swaps, COUNTER, false),
+    ] {
+        let (seen, each) = run(look, written, false);
+        let (seen_too, passed_over) = run(look, written, true);
+        assert_eq!(seen.len(), 8, "{seen:?}");
+        assert_eq!(seen, seen_too);
+        assert_eq!(
+            (each.lines, each.steps, each.ended_ps),
+            (passed_over.lines, passed_over.steps, passed_over.ended_ps)
+        );
+        match are_passed_over {
+            true => assert!(
+                passed_over.switches * 20 < each.switches,
+                "{} {}",
+                passed_over.switches,
+                each.switches
+            ),
+            false => assert_eq!(passed_over.switches, each.switches),
+        }
+    }
+}
+
 /// What is no line of the model is no step, where lines have prices; in schedules that are made to find bugs it is one, like any touch.
 #[test]
 fn what_is_no_line_is_a_step_for_bugs_only() {

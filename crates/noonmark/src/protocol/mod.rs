@@ -129,6 +129,8 @@ pub(crate) struct Me<'a, H> {
     pub planted: Planted,
     /// The cell that the rule is about, for the host's book of cache lines.
     pub place: Place,
+    /// It is asked again, having found something locked, or changed under it.
+    pub asks_again: bool,
     /// It is asked by one who has waited, and whom others may wait behind.
     pub has_waited: bool,
 }
@@ -575,26 +577,27 @@ fn lock_version(
 ) -> Step<(), Conflict> {
     let now = match seen {
         // Straight to the compare-and-swap: it is the check.
-        Some(word) => word,
-        None => {
+        Some(word) if !me.asks_again => word,
+        // Not where it has failed before: it would take the line from whoever is about to let go.
+        _ => {
             me.touch(Access::Read);
             cell.word.load()
         }
     };
-    if now.is_locked() {
-        return Step::Busy(Conflict::locked(rule, now));
-    }
-    me.touch(Access::ReadModifyWrite);
-    match cell.word.try_lock(now, me.txn) {
-        Ok(()) => {
+    let found = if now.is_locked() || seen.is_some_and(|read| read != now) {
+        now
+    } else {
+        me.touch(Access::ReadModifyWrite);
+        let Err(found) = cell.word.try_lock(now, me.txn) else {
             hold.prev = Some(now);
-            Step::Ready(())
-        }
-        Err(found) if found.is_locked() => Step::Busy(Conflict::locked(rule, found)),
-        Err(found) => match seen {
-            Some(read) => Step::Abort(Conflict { rule, what: What::Replaced { read, now: found } }),
-            None => Step::Busy(Conflict { rule, what: What::Replaced { read: now, now: found } }),
-        },
+            return Step::Ready(());
+        };
+        found
+    };
+    match seen {
+        _ if found.is_locked() => Step::Busy(Conflict::locked(rule, found)),
+        Some(read) => Step::Abort(Conflict { rule, what: What::Replaced { read, now: found } }),
+        None => Step::Busy(Conflict { rule, what: What::Replaced { read: now, now: found } }),
     }
 }
 

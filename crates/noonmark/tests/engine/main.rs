@@ -7,6 +7,7 @@ mod stage_support;
 
 mod attacks;
 mod branches;
+mod busy;
 mod fairness;
 mod fixed;
 mod frontier;

@@ -3,7 +3,7 @@
 
 use noonmark::{Builder, Database, Host, Protocol, Session, Table, TableOptions, Timestamp, Transaction};
 use noonmark_core::{Access, Line};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Wake, Waker};
@@ -22,6 +22,12 @@ type Interruption = (At, Box<dyn FnOnce()>);
 
 thread_local! {
     static INTERRUPTION: RefCell<Option<Interruption>> = const { RefCell::new(None) };
+    static SWAPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often a rule of this thread has been about to read, modify and write.
+pub fn swaps() -> u64 {
+    SWAPS.get()
 }
 
 /// Runs `operation`, and `other` in the midst of it; if it does not come to that place, not at all.
@@ -68,7 +74,8 @@ impl Wake for Bell {
 impl Host for Stage {
     type Label = noonmark_core::Unlabelled;
 
-    fn touch<L: Into<Option<Line>>>(&self, _: impl Fn() -> L, _: Access) {
+    fn touch<L: Into<Option<Line>>>(&self, _: impl Fn() -> L, access: Access) {
+        SWAPS.set(SWAPS.get() + u64::from(access == Access::ReadModifyWrite));
         interrupt(|at| match at {
             At::Touch(0) => true,
             At::Touch(left) => {
