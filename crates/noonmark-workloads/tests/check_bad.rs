@@ -40,6 +40,38 @@ fn g0_writes_in_opposite_orders() {
     );
 }
 
+/// Whichever version came first, one of the two must have read it after it was overwritten.
+#[test]
+fn g2_of_registers_written_without_being_read() {
+    bad(
+        &[G2Item(Nothing)],
+        r#"ok [["w",1,1],["w",2,2]]
+           ok [["r",1,1],["w",2,3]]
+           ok [["r",2,2],["w",1,4]]"#,
+    );
+    good(
+        r#"ok [["w",1,1],["w",2,2]]
+           ok [["r",1,1],["w",2,3]]
+           ok [["r",2,3],["w",1,4]]"#,
+    );
+    bad(
+        &[G2Item(Nothing)],
+        r#"ok [["w",1,1],["w",2,1]]
+           ok [["w",1,2],["w",2,2]]
+           ok [["r",1,2],["r",2,1]]"#,
+    );
+    let explained = report(
+        r#"ok [["w",1,1],["w",2,1]]
+           ok [["w",1,2],["w",2,2]]
+           ok [["r",1,2],["r",2,1]]"#,
+        PLAIN,
+    );
+    assert!(
+        explained.to_string().contains("as who comes after the one read what the other left"),
+        "{explained}"
+    );
+}
+
 #[test]
 fn g0_one_transactions_appends_around_anothers() {
     bad(

@@ -254,14 +254,15 @@ fn registers_read_before_they_are_written_are_decided_exactly() {
     }
 }
 
-/// What is missed here is a bad history whose contradiction hangs on a choice: each order of
+/// What may be missed is a bad history whose contradiction hangs on a choice: each order of
 /// the blind writes, or each write that may be behind a read, is contradicted by another fact.
+/// Among so few transactions the order of the writes follows from the rest.
 #[test]
 fn registers_written_blindly_are_never_judged_wrongly() {
     for (seed, options) in [(7, PLAIN), (8, SESSION), (9, STRICT)] {
         for scans in [false, true] {
             let tally = compare(Shape { scans, ..REGISTERS }, options, 4000, seed);
-            assert!(tally.found * 10 > tally.bad * 8, "{tally:?}");
+            assert!(tally.found * 100 > tally.bad * 99, "{tally:?}");
             assert!(tally.proved * 100 > tally.serializable * 99, "{tally:?}");
         }
     }
@@ -273,6 +274,7 @@ fn deletes_and_values_written_twice_are_never_judged_wrongly() {
         for unique in [false, true] {
             let shape = Shape { scans: true, deletes: true, unique, ..REGISTERS };
             let tally = compare(shape, options, 4000, seed);
+            assert!(tally.found * 100 > tally.bad * 94, "{tally:?}");
             assert!(tally.proved * 100 > tally.serializable * 99, "{tally:?}");
         }
     }

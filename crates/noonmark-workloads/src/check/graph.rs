@@ -31,7 +31,7 @@ pub(super) enum EdgeKind {
     Process,
     /// It ended before the other began.
     RealTime,
-    /// Their places around the lives of a key that was deleted.
+    /// Their places around the lives of a key that was deleted, or around the versions of one that was written without being read.
     Life,
     /// As `Life`, of one that scanned and found no key.
     LifePredicate,
@@ -100,7 +100,7 @@ impl EdgeKind {
         }
     }
 
-    /// Whether it follows from the order of lives.
+    /// Whether it follows from the order of lives, or of versions that nobody read before he overwrote them.
     pub(super) fn is_life(self) -> bool {
         self.is_life_predicate() || matches!(self, Self::Life | Self::LifeBySession | Self::LifeByTime)
     }

@@ -36,7 +36,7 @@
 //! What this does not do: choose. Where two orders remain possible, `witness.rs` tries one.
 
 use super::access::{Accesses, NONE, Seen};
-use super::graph::{Edge, EdgeKind, Graph, Kinds};
+use super::graph::{Edge, EdgeKind};
 use super::reach::Reach;
 use super::registers::Source;
 use super::report::{AnomalyKind, Findings};
@@ -101,36 +101,22 @@ impl Lives {
         self.keys.is_empty()
     }
 
-    /// Adds to `graph` what follows by the edges in `kinds`, as edges of `kind`, which is among them. Ends when
-    /// nothing follows any more, or the graph has a cycle.
-    pub(super) fn settle(
-        &mut self,
-        accesses: &Accesses<'_>,
-        mut graph: Graph,
-        kinds: Kinds,
-        kind: EdgeKind,
-        sources: &mut [Source],
-    ) -> Graph {
-        loop {
-            let Some(reach) = Reach::new(&graph, kinds, |node| {
-                let transaction = accesses.history.transactions().get(node as usize);
-                transaction.map(|transaction| transaction.finish_ns.unwrap_or(transaction.start_ns))
-            }) else {
-                return graph;
-            };
-            let mut edges = Vec::new();
-            for key in &mut self.keys {
-                key.conclude(&reach, kind, &mut edges);
-            }
-            // What lies too far apart for a path to be known is concluded again and again.
-            let before = graph.edges().len();
-            graph = graph.and(edges);
-            if graph.edges().len() == before {
-                for key in &self.keys {
-                    key.tell_sources(&reach, sources);
-                }
-                return graph;
-            }
+    /// Whether a key is among them.
+    pub(super) fn tells_of(&self, key: u32) -> bool {
+        self.keys.binary_search_by_key(&key, |lives| lives.key).is_ok()
+    }
+
+    /// One round of the module's rules: what follows of these paths, as edges of `kind`.
+    pub(super) fn conclude(&mut self, reach: &Reach, kind: EdgeKind, edges: &mut Vec<Edge>) {
+        for key in &mut self.keys {
+            key.conclude(reach, kind, edges);
+        }
+    }
+
+    /// Puts the delete behind each absence in its place of `sources`, where it is known.
+    pub(super) fn tell_sources(&self, reach: &Reach, sources: &mut [Source]) {
+        for key in &self.keys {
+            key.tell_sources(reach, sources);
         }
     }
 

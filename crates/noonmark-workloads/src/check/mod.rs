@@ -11,6 +11,7 @@
 //!        lists, registers ─ bad reads; ww, wr and rw edges, key by key
 //!              │         order ─ edges of sessions and of real time, where asked
 //!              │         lives ─ edges between those that found a deleted key and those that did not
+//!              │         blind ─ edges between who wrote a key without reading it, and who read it
 //!            graph ─ strongly connected components
 //!              │
 //!      cycle, words ─ a short cycle of each, its name, and why
@@ -31,7 +32,7 @@
 //! such an order. With registers the order of versions may not be known (see `registers.rs`);
 //! then the verdict is [`Verdict::Proved`] if an order that explains all reads was found, and
 //! [`Verdict::Undecided`] if not. Write registers with unique values, and after reading them;
-//! then nearly everything is known, however often they are deleted and put back (see `lives.rs`).
+//! then nearly everything is known, however often they are deleted and put back (see `lives.rs`). What else follows of the order of transactions, `blind.rs` finds.
 //!
 //! # Names
 //!
@@ -53,6 +54,7 @@
 //! in memory.
 
 mod access;
+mod blind;
 mod cycle;
 mod graph;
 mod lists;
@@ -66,14 +68,19 @@ mod witness;
 mod words;
 
 use access::Accesses;
+use blind::Blind;
 use graph::{EdgeKind, Graph, GraphBuilder, Kinds};
 use lives::Lives;
+use reach::Reach;
 use registers::Source;
 use report::Findings;
 
 pub use report::{Anomaly, AnomalyKind, EdgeCounts, Needs, Report, Verdict};
 
 use crate::history::{History, Model, Outcome};
+
+/// Rounds of conclusions from conclusions, in each order asked. Where they are more, some are missed.
+const ROUNDS_MAX: usize = 1_000;
 
 /// What is asked of a history beyond serializability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -146,7 +153,9 @@ fn judge(history: &History, options: Options, mut findings: Findings) -> Report 
         Model::Lists => Lives::default(),
         Model::Registers => Lives::new(&accesses, &committed, &sources, &mut findings),
     };
-    let graph = settle(&accesses, &options, &mut lives, builder.build(), &mut sources);
+    let unordered = (0..).zip(&ordered).filter(|&(key, ordered)| !ordered && !lives.tells_of(key));
+    let mut blind = Blind::new(&accesses, &committed, &sources, unordered.map(|(key, _)| key));
+    let graph = settle(&accesses, &options, &mut lives, &mut blind, builder.build(), &mut sources);
     lives.tell_ordered(&sources, &mut ordered);
     let mut allowance = cycle::ALLOWANCE_EDGES;
     for mut component in graph.components(Kinds::of(&EdgeKind::ALL)) {
@@ -192,15 +201,16 @@ fn judge(history: &History, options: Options, mut findings: Findings) -> Report 
     }
 }
 
-/// Adds what follows of keys that were deleted, each edge with the least order that it needs.
+/// Adds what follows of keys that were deleted, or written without being read, each edge with the least order that it needs.
 fn settle(
     accesses: &Accesses<'_>,
     options: &Options,
     lives: &mut Lives,
+    blind: &mut Blind,
     mut graph: Graph,
     sources: &mut [Source],
 ) -> Graph {
-    if lives.is_empty() {
+    if lives.is_empty() && blind.is_empty() {
         return graph;
     }
     let stages = [
@@ -214,7 +224,24 @@ fn settle(
                 && (stage == EdgeKind::LifeByTime || !kind.needs_time())
         };
         let kinds = Kinds::of(&EdgeKind::ALL.into_iter().filter(known).collect::<Vec<_>>());
-        graph = lives.settle(accesses, graph, kinds, stage, sources);
+        for _ in 0..ROUNDS_MAX {
+            let reach = Reach::new(&graph, kinds, |node| {
+                let transaction = accesses.history.transactions().get(node as usize);
+                transaction.map(|transaction| transaction.finish_ns.unwrap_or(transaction.start_ns))
+            });
+            // A cycle: nothing that follows of it would be worth knowing.
+            let Some(reach) = reach else { return graph };
+            let mut edges = Vec::new();
+            lives.conclude(&reach, stage, &mut edges);
+            blind.conclude(&reach, stage, &mut edges);
+            // What lies too far apart for a path to be known is concluded again and again.
+            let before = graph.edges().len();
+            graph = graph.and(edges);
+            if graph.edges().len() == before {
+                lives.tell_sources(&reach, sources);
+                break;
+            }
+        }
     }
     graph
 }

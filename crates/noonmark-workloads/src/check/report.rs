@@ -195,7 +195,7 @@ impl fmt::Display for Report {
         write!(f, "\nedges     {} ww, {} wr, {} rw", grouped(ww), grouped(wr), grouped(rw))?;
         let others = [
             ("predicate rw", rw_predicate),
-            ("of lives", lives),
+            ("concluded", lives),
             ("process", process),
             ("real-time", real_time),
         ];

@@ -299,6 +299,23 @@ fn register_step(accesses: &Accesses<'_>, step: &Step, from: &str, to: &str) -> 
                 wrote(last(step.to), "")
             )
         }
+        // Of a key that is not only written after it was read: see `blind.rs`.
+        kind if kind.is_life()
+            && given(accesses, step.from, step.key).last().is_some_and(Option::is_some) =>
+        {
+            let [first, then] =
+                [wrote(last(step.from), &format!(" to key {key}")), wrote(last(step.to), " there")];
+            format!("{from} {first} before {to} {then}, as who comes after the one read what the other left")
+        }
+        kind if kind.is_life()
+            && given(accesses, step.from, step.key).is_empty()
+            && read.is_some_and(|read| read.seen != Seen::Register(None)) =>
+        {
+            format!(
+                "{from} {seen}, and {to}, which comes after who left that, {}",
+                wrote(last(step.to), " there")
+            )
+        }
         kind if kind.is_life() => {
             let deleted = read.is_some_and(|read| read.seen != Seen::Register(None));
             let puts = last(step.to).is_some();
