@@ -155,7 +155,7 @@ impl Looks {
 
     /// When the one is after so many.
     fn after(self, looks: u64) -> Picoseconds {
-        self.first_ps + looks * self.every_ps
+        self.first_ps.saturating_add(looks.saturating_mul(self.every_ps))
     }
 }
 

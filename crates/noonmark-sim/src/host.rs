@@ -356,14 +356,13 @@ impl Host for VirtualCores {
     }
 
     fn spin_on(&self, turn: u32, end: u32) -> u32 {
-        let passed = under_way(&self.state).and_then(|run| run.look_on(end - turn));
-        passed.map_or_else(
-            || {
+        match under_way(&self.state).and_then(|run| run.look_on(end.saturating_sub(turn))) {
+            Some(passed) => turn + passed,
+            None => {
                 self.spin(turn);
                 turn + 1
-            },
-            |passed| turn + passed,
-        )
+            }
+        }
     }
 
     fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {

@@ -119,7 +119,7 @@ fn sundial_table_2_on_cores() {
             ("dynamic", 304, 0),
             ("sundial", 308, 97),
             ("ranges", 273, 69),
-            ("dynamic", 287, 34),
+            ("dynamic", 294, 19),
         ]
     );
     let found: Vec<_> =
