@@ -37,7 +37,7 @@ pub use host::{Access, Host, Line, Threads, Work};
 pub use label::{Label, Numbered, Unlabelled};
 pub use prefetch::prefetch;
 pub use readers::Readers;
-pub use room::WaitingRoom;
+pub use room::{LetGo, WaitingRoom};
 pub use slots::{Slot, Slots, Wound};
 pub use step::{Step, WaitFor};
 pub use time::{Age, SlotId, Timestamp, TxnId};

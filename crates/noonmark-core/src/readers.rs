@@ -1,7 +1,10 @@
 //! The read indicator: which slots hold a read lock on a column group.
 //!
-//! One bit a slot, 63 slots a word; the top bit of each word says that a writer waits for readers
+//! One bit a slot, 62 slots a word; the top bit of each word says that a writer waits for readers
 //! to leave. Readers of different words do not meet; a writer looks at all words.
+//!
+//! The second bit of the first word belongs to the [version word](crate::word), which has none to spare: the write lock is free, and somebody
+//! waits for it in line ([`Readers::set_awaited`]).
 //!
 //! The protocol with the [version word](crate::word) is Dekker's: a reader *enters, then looks for a
 //! write lock* (by [`VersionWord::load_seq_cst`](crate::VersionWord::load_seq_cst)); a writer *takes
@@ -20,7 +23,8 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::SlotId;
 
 const WAITERS: u64 = 1 << 63;
-const SLOTS_PER_WORD: usize = 63;
+const AWAITED: u64 = 1 << 62;
+const SLOTS_PER_WORD: usize = 62;
 
 /// A view of the words of one read indicator.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +81,7 @@ impl<'a> Readers<'a> {
     pub fn others(&self, except: SlotId) -> impl Iterator<Item = SlotId> + 'a {
         let (own_word, own_bit) = Self::place(except);
         self.0.iter().enumerate().flat_map(move |(index, word)| {
-            let mut bits = word.load(Ordering::SeqCst) & !WAITERS;
+            let mut bits = word.load(Ordering::SeqCst) & !(WAITERS | AWAITED);
             if index == own_word {
                 bits &= !own_bit;
             }
@@ -111,6 +115,24 @@ impl<'a> Readers<'a> {
             }
         }
     }
+
+    /// Says whether somebody waits in line for the write lock that its holder is about to let go of.
+    ///
+    /// *Relaxed*: whoever takes the lock next has acquired its release.
+    pub fn set_awaited(&self, awaited: bool) {
+        let word = &self.0[0];
+        match (word.load(Ordering::Relaxed) & AWAITED != 0, awaited) {
+            (false, true) => _ = word.fetch_or(AWAITED, Ordering::Relaxed),
+            (true, false) => _ = word.fetch_and(!AWAITED, Ordering::Relaxed),
+            _ => (),
+        }
+    }
+
+    /// Whether somebody waited in line for the write lock when it was let go. For its holder. *Relaxed*, as above.
+    #[inline(always)]
+    pub fn is_awaited(&self) -> bool {
+        self.0[0].load(Ordering::Relaxed) & AWAITED != 0
+    }
 }
 
 #[cfg(all(test, not(loom), not(shuttle)))]
@@ -122,7 +144,7 @@ mod tests {
         let words: Vec<AtomicU64> = (0..Readers::words_for(130)).map(|_| AtomicU64::new(0)).collect();
         assert_eq!(words.len(), 3);
         let readers = Readers::new(&words);
-        let slots: Vec<SlotId> = [0, 62, 63, 129].map(|i| SlotId::new(i).unwrap()).to_vec();
+        let slots: Vec<SlotId> = [0, 61, 62, 129].map(|i| SlotId::new(i).unwrap()).to_vec();
         for &s in &slots {
             assert!(readers.enter(s));
             assert!(!readers.enter(s));
@@ -132,7 +154,11 @@ mod tests {
         readers.mark_waiters();
         assert!(readers.leave(slots[3]));
         readers.clear_waiters();
-        assert!(!readers.leave(slots[0]));
+        readers.set_awaited(true);
+        assert!(readers.is_awaited() && !readers.leave(slots[0]));
+        assert_eq!(readers.others(slots[2]).collect::<Vec<_>>(), [slots[1]]);
+        readers.set_awaited(false);
+        assert!(!readers.is_awaited());
         assert!(!readers.contains(slots[0]) && readers.contains(slots[1]));
     }
 }

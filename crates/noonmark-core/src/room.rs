@@ -22,7 +22,7 @@
 //! - Whoever comes looks, as if he had been called ([`WaitingRoom::line_up`]).
 //! - Who is called and **takes** what he waited for says so ([`WaitingRoom::take`]), and marks his own lock if others wait.
 //! - Who is called and finds another there has marked *that* one's lock, and waits again ([`WaitingRoom::settle`]).
-//! - Who is called and goes away without either ([`WaitingRoom::leave`]), as he need not have it to himself, or has given up, has
+//! - Who is called and goes away without either ([`WaitingRoom::leave_line`]), as he need not have it to himself, or has given up, has
 //!   **the next one called**: who comes first now, if he has not been called yet.
 //!
 //! So, *of those who wait the first has seen who holds it, and has marked the lock; or has been called, and has not answered; or
@@ -43,14 +43,31 @@
 //! The order depends on nothing but ages and who came when (what a key hashes to is an accident of addresses), so that a simulated
 //! run repeats.
 //!
+//! # Who is passed too often has it handed to him
+//!
+//! Until he who was called comes for it, anybody may take what is free. That is as it should be: it would lie idle until he has woken. But he may
+//! not come for long, on a machine with more threads than cores for tens of milliseconds; and then may be too late again. So those who stand in
+//! line are counted past ([`WaitingRoom::let_go`]): what is let go while somebody is in line stays marked as *awaited*, so that he who takes it
+//! marks his lock in turn, and comes here, too, when he lets go. From the time on at which somebody has been passed
+//! [`PASSES_MAX`] times, what is let go is **handed over**: to the oldest, who is its holder then before he has woken. He finds it in
+//! his hands when he looks; who goes away without having taken it gives it back ([`WaitingRoom::leave_line`]).
+//!
+//! *So nobody is passed more often than that, and once more for each who stands in line with him and is older.* It has to be the oldest. All others may
+//! wait for the older or, under rules by which only the older wait, are to abort: they are called all together then, and look. To anybody else it
+//! could not be handed behind the back of those who are older and asleep, as they would have to make him abort, or wait for him
+//! though they are waited for by him.
+//!
 //! What it does not do: it does not know whether what is waited for has happened. A waker may be woken
-//! for nothing; one that is no longer wanted should be taken back. Nor does it keep anybody from taking what is free before he
-//! who was called comes for it: that would cost a look at the room where nobody waits.
+//! for nothing; one that is no longer wanted should be taken back.
 
 use crate::step::WaitFor;
 use crate::sync::{AtomicBool, CachePadded, Mutex, Ordering};
-use crate::time::{Age, SlotId};
+use crate::time::{Age, SlotId, TxnId};
+use crate::word::{MaybeWord, Word};
 use std::task::Waker;
+
+/// How often what somebody stands in line for may go to others, until it is handed over, unless another number is asked for.
+pub const PASSES_MAX: u32 = 4000;
 
 #[cfg(not(loom))]
 const SHARDS: usize = 64;
@@ -75,6 +92,23 @@ struct Waiter {
     age: Age,
     waker: Waker,
     call: Call,
+    /// Who it is handed to; nobody, if he does not stand in line.
+    txn: Option<TxnId>,
+    /// How often it was let go since he lined up.
+    passed: u32,
+    /// It has been handed over, and was left like this.
+    handed: MaybeWord,
+}
+
+/// What becomes of what is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LetGo {
+    /// It is free.
+    Free,
+    /// It is free, and somebody stands in line for it: whoever takes it is to mark his lock.
+    Awaited,
+    /// It is this one's.
+    HandedTo(TxnId),
 }
 
 impl Waiter {
@@ -85,12 +119,21 @@ impl Waiter {
     fn is(&self, on: WaitFor, slot: SlotId) -> bool {
         self.waits_for(on) && self.slot == slot
     }
+
+    /// Calls him; his waker, if he sleeps. Who looks finds out when he [settles](WaitingRoom::settle).
+    fn call(&mut self) -> Option<Waker> {
+        match std::mem::replace(&mut self.call, Call::Unheard) {
+            Call::Answered => Some(self.waker.clone()),
+            Call::Heard | Call::Unheard => None,
+        }
+    }
 }
 
 /// Wakers of those that wait, by what they wait for.
 pub struct WaitingRoom {
     shards: Box<[CachePadded<Mutex<Vec<Waiter>>>]>,
     oldest_first: AtomicBool,
+    passes_max: u32,
 }
 
 impl Default for WaitingRoom {
@@ -102,8 +145,13 @@ impl Default for WaitingRoom {
 impl WaitingRoom {
     /// An empty room.
     pub fn new() -> Self {
+        Self::with_passes_max(PASSES_MAX)
+    }
+
+    /// An empty room, in which what somebody stands in line for may go to others so often.
+    pub fn with_passes_max(passes_max: u32) -> Self {
         let shards = (0..SHARDS).map(|_| CachePadded(Mutex::new(Vec::new()))).collect();
-        WaitingRoom { shards, oldest_first: AtomicBool::new(false) }
+        WaitingRoom { shards, oldest_first: AtomicBool::new(false), passes_max }
     }
 
     fn with_shard<R>(&self, on: WaitFor, f: impl FnOnce(&mut Vec<Waiter>) -> R) -> R {
@@ -134,55 +182,67 @@ impl WaitingRoom {
 
     /// Leaves a waker; a slot's earlier one for the same thing is replaced.
     pub fn register(&self, on: WaitFor, slot: SlotId, waker: &Waker) {
-        self.line_up(on, slot, Age::YOUNGEST, waker);
+        self.come(on, slot, None, Age::YOUNGEST, waker, Call::Answered);
     }
 
-    /// The same, by one who has an age, and will look next: he is called, and owes an answer.
-    pub fn line_up(&self, on: WaitFor, slot: SlotId, age: Age, waker: &Waker) {
-        let (waker, call) = (waker.clone(), Call::Heard);
+    /// The same, by one who has an age, stands in line, and will look next: he is called, and owes an answer.
+    pub fn line_up(&self, on: WaitFor, txn: TxnId, age: Age, waker: &Waker) {
+        self.come(on, txn.slot(), Some(txn), age, waker, Call::Heard);
+    }
+
+    fn come(&self, on: WaitFor, slot: SlotId, txn: Option<TxnId>, age: Age, waker: &Waker, call: Call) {
+        let waker = waker.clone();
         let replaced = self.with_shard(on, |waiters| match waiters.iter_mut().find(|w| w.is(on, slot)) {
             Some(waiter) => {
                 (waiter.on, waiter.age, waiter.call) = (on, age, call);
                 Some(std::mem::replace(&mut waiter.waker, waker))
             }
             None => {
-                waiters.push(Waiter { on, slot, age, waker, call });
+                let handed = MaybeWord::NONE;
+                waiters.push(Waiter { on, slot, age, waker, call, txn, passed: 0, handed });
                 None
             }
         });
         drop(replaced);
     }
 
-    /// Answers: has looked, and waits for another holder, whose lock is marked. False: has been called again meanwhile, and is to look once more.
+    /// Answers: has looked, and waits for another holder, whose lock is marked. False: has been called again meanwhile, and looks once more; nobody
+    /// will wake him. (Where [all have been woken](Self::wake) meanwhile, he has been, too.)
     pub fn settle(&self, on: WaitFor, slot: SlotId) -> bool {
         self.with_shard(on, |waiters| match waiters.iter_mut().find(|w| w.is(on, slot)) {
-            Some(waiter) if waiter.call == Call::Unheard => false,
+            Some(waiter) if waiter.call == Call::Unheard => {
+                waiter.call = Call::Heard;
+                false
+            }
             Some(waiter) => {
                 waiter.call = Call::Answered;
                 true
             }
-            None => false,
+            None => true,
         })
     }
 
-    /// Answers: has taken what he waited for. Whether others wait for it, so that the lock is to be marked.
-    #[must_use = "others sleep until what they wait for is let go by one who knows of them"]
-    pub fn take(&self, on: WaitFor, slot: SlotId) -> bool {
+    /// Answers: has taken what he waited for, or has found it in his hands. What it was when it was let go, if it has been handed to him.
+    pub fn take(&self, on: WaitFor, slot: SlotId) -> Option<Word> {
         self.with_shard(on, |waiters| {
-            let mut others = false;
-            for waiter in waiters.iter_mut().filter(|w| w.waits_for(on)) {
-                if waiter.slot == slot {
-                    waiter.call = Call::Answered;
-                } else {
-                    others = true;
-                }
-            }
-            others
+            let waiter = waiters.iter_mut().find(|w| w.is(on, slot))?;
+            waiter.call = Call::Answered;
+            std::mem::replace(&mut waiter.handed, MaybeWord::NONE).get()
         })
     }
 
-    /// Takes a slot's waker back. If it was called, and has not answered, and came first, whoever comes first now is called.
+    /// Takes a slot's waker back, of one who [registered](Self::register).
     pub fn leave(&self, on: WaitFor, slot: SlotId) {
+        let handed = self.leave_line(on, slot);
+        debug_assert!(handed.is_none(), "handed to one who does not stand in line");
+    }
+
+    /// Takes the waker back of one who [lined up](Self::line_up). If he was called, and has not answered, and came first, whoever comes first now is
+    /// called.
+    ///
+    /// What it was when it was let go, if it has been handed to him and he has not [taken](Self::take) it: it is his, and he is to let it go.
+    #[must_use = "what is in nobody's hands is waited for in vain"]
+    pub fn leave_line(&self, on: WaitFor, slot: SlotId) -> Option<Word> {
         let (waiter, next) = self.with_shard(on, |waiters| {
             let Some(index) = waiters.iter().position(|w| w.is(on, slot)) else {
                 return (None, Vec::new());
@@ -191,11 +251,12 @@ impl WaitingRoom {
             let waiter = waiters.remove(index);
             let rank = self.rank();
             let came_first = waiters.iter().filter(|w| w.waits_for(on)).all(|w| rank(&waiter) < rank(w));
-            let goes_on = came_first && waiter.call != Call::Answered;
+            let goes_on = came_first && waiter.call != Call::Answered && waiter.handed == MaybeWord::NONE;
             (Some(waiter), if goes_on { self.next(on, waiters) } else { Vec::new() })
         });
-        drop(waiter);
+        let handed = waiter.and_then(|waiter| waiter.handed.get());
         next.into_iter().for_each(Waker::wake);
+        handed
     }
 
     /// In which order waiters are called: the one with the least number first.
@@ -214,8 +275,7 @@ impl WaitingRoom {
             // He will look at things as they are now.
             return Vec::new();
         }
-        first.call = Call::Unheard;
-        let mut wakers = vec![first.waker.clone()];
+        let mut wakers: Vec<Waker> = first.call().into_iter().collect();
         if first.on.shares() {
             let slot = first.slot;
             let alone = waiters.iter().filter(|w| w.waits_for(on) && !w.on.shares()).map(rank).min();
@@ -225,12 +285,7 @@ impl WaitingRoom {
                     && w.slot != slot
                     && alone.is_none_or(|alone| rank(w) < alone)
             };
-            for waiter in waiters.iter_mut().filter(shares) {
-                if waiter.call != Call::Unheard {
-                    waiter.call = Call::Unheard;
-                    wakers.push(waiter.waker.clone());
-                }
-            }
+            wakers.extend(waiters.iter_mut().filter(shares).filter_map(Waiter::call));
         }
         wakers
     }
@@ -239,6 +294,40 @@ impl WaitingRoom {
     pub fn call(&self, on: WaitFor) {
         let called = self.with_shard(on, |waiters| self.next(on, waiters));
         called.into_iter().for_each(Waker::wake);
+    }
+
+    /// Lets go of what others wait for in line: `leave` makes it what it is to be, and was [marked](crate::VersionWord::mark_waiters) until then.
+    /// Whoever comes next is called. `word` is what it is left as, and is kept for the one to whom it is handed over; if that is
+    /// [of no use any more](Word::RECLAIMED), it is handed to nobody.
+    pub fn let_go(&self, on: WaitFor, word: Word, leave: impl FnOnce(LetGo)) {
+        let called = self.with_shard(on, |waiters| {
+            let (mut awaited, mut is_due) = (false, false);
+            for waiter in waiters.iter_mut().filter(|w| w.waits_for(on)) {
+                awaited = true;
+                is_due |= waiter.txn.is_some() && waiter.passed >= self.passes_max;
+                waiter.passed = waiter.passed.saturating_add(1);
+            }
+            if is_due && !word.is_reclaimed() {
+                let stand = waiters.iter_mut().filter(|w| w.waits_for(on));
+                let oldest =
+                    stand.filter_map(|w| w.txn.map(|txn| (txn, w))).min_by_key(|(_, w)| w.age.bits());
+                if let Some((txn, oldest)) = oldest {
+                    oldest.handed = Some(word).into();
+                    leave(LetGo::HandedTo(txn));
+                    return self.called_to_hand_over(on, waiters, txn.slot());
+                }
+            }
+            leave(if awaited { LetGo::Awaited } else { LetGo::Free });
+            self.next(on, waiters)
+        });
+        called.into_iter().for_each(Waker::wake);
+    }
+
+    /// Those who are to know that it has been handed to this one: he himself; and all others, if they may not wait for one who is older.
+    fn called_to_hand_over(&self, on: WaitFor, waiters: &mut [Waiter], to: SlotId) -> Vec<Waker> {
+        let may_wait = self.oldest_first.load(Ordering::Relaxed);
+        let told = waiters.iter_mut().filter(|w| w.waits_for(on) && (w.slot == to || !may_wait));
+        told.filter_map(Waiter::call).collect()
     }
 
     /// Wakes one who waits for this, whoever is next: he is to look again, for a reason of his own.
@@ -281,6 +370,10 @@ mod tests {
 
     fn slot(index: usize) -> SlotId {
         SlotId::new(index).unwrap()
+    }
+
+    fn txn(index: usize) -> TxnId {
+        TxnId::new(slot(index), 1)
     }
 
     #[test]
@@ -336,7 +429,7 @@ mod tests {
         let on = WaitFor::release_of(&woken);
         for who in [3, 1, 4, 2] {
             let waker = Waker::from(Arc::new(Noting(who, woken.clone())));
-            room.line_up(wait(who, on), slot(who), Age::new(who as u64, slot(who)), &waker);
+            room.line_up(wait(who, on), txn(who), Age::new(who as u64, slot(who)), &waker);
             assert!(room.settle(on, slot(who)));
         }
         (room, on, move || std::mem::take(&mut *woken.lock().unwrap()))
@@ -344,7 +437,7 @@ mod tests {
 
     /// Begins to look, having been called.
     fn looks(room: &WaitingRoom, on: WaitFor, who: usize) {
-        room.line_up(on, slot(who), Age::new(who as u64, slot(who)), Waker::noop());
+        room.line_up(on, txn(who), Age::new(who as u64, slot(who)), Waker::noop());
     }
 
     #[test]
@@ -379,15 +472,61 @@ mod tests {
         looks(&room, on, 2);
         room.call(on);
         assert!(!room.settle(on, slot(2)), "called again while he looked, which he is to answer");
-        assert_eq!(woken(), [2]);
-        looks(&room, on, 2);
-        assert!(room.take(on, slot(2)), "others wait");
+        assert_eq!(woken(), [2], "once");
+        assert_eq!(room.take(on, slot(2)), None, "he has taken it himself");
         room.leave(on, slot(2));
         assert_eq!(woken(), []);
         room.leave(on, slot(3));
         room.call(on);
         looks(&room, on, 4);
-        assert!(!room.take(on, slot(4)));
+        assert!(room.settle(on, slot(4)));
+    }
+
+    /// How it was let go.
+    fn let_go(room: &WaitingRoom, on: WaitFor) -> LetGo {
+        let mut how = None;
+        room.let_go(on, Word::FREE, |next| how = Some(next));
+        how.unwrap()
+    }
+
+    #[test]
+    fn who_is_passed_too_often_has_it_handed_to_him() {
+        for oldest_first in [true, false] {
+            let (mut room, on, mut woken) = in_turn(oldest_first, |_, on| on);
+            room.passes_max = 2;
+            for _ in 0..2 {
+                assert_eq!(let_go(&room, on), LetGo::Awaited);
+            }
+            assert_eq!(woken(), [if oldest_first { 1 } else { 4 }], "called once");
+            assert_eq!(let_go(&room, on), LetGo::HandedTo(txn(1)), "the oldest");
+            // The others may wait for him, or are all to look, who has not been called yet.
+            assert_eq!(woken(), if oldest_first { vec![] } else { vec![3, 1, 2] });
+            assert_eq!(room.take(on, slot(1)), Some(Word::FREE));
+            assert_eq!(room.take(on, slot(1)), None, "once");
+            room.leave(on, slot(1));
+            assert_eq!(let_go(&room, on), LetGo::HandedTo(txn(2)), "passed as often");
+            assert_eq!(room.leave_line(on, slot(2)), Some(Word::FREE), "he goes away, and has it");
+            room.register(on, slot(5), Waker::noop());
+            room.leave(on, slot(3));
+            room.leave(on, slot(4));
+            for _ in 0..5 {
+                assert_eq!(
+                    let_go(&room, on),
+                    LetGo::Awaited,
+                    "who does not stand in line has nothing handed to him"
+                );
+            }
+            room.leave(on, slot(5));
+            assert_eq!(let_go(&room, on), LetGo::Free);
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_use_is_handed_to_nobody() {
+        let (mut room, on, mut woken) = in_turn(true, |_, on| on);
+        room.passes_max = 0;
+        room.let_go(on, Word::RECLAIMED, |next| assert_eq!(next, LetGo::Awaited));
+        assert_eq!(woken(), [1]);
     }
 
     #[test]
@@ -428,113 +567,218 @@ mod tests {
 
     /// Six who wait, take, barge in, share, give up and let go at random, a step of one of them at a time, under wound-wait and under
     /// wait-die. Whoever sleeps and has to make the holder abort, or to abort himself, is behind one who is awake, unless it is done already; and
-    /// while it is free somebody who waits is awake.
+    /// while it is free somebody who waits is awake. Once somebody has been passed as often as may be, it goes to nobody who is younger than he.
     ///
-    /// *Planted*: a `leave` that has nobody called while somebody else is; one that takes who looks for one who has seen it all; who comes anew
+    /// *Planted*: what is handed over is the first's, not the oldest's; the others are not called then under wait-die; who goes away does not
+    /// give back what he had not taken; a `leave` that has nobody called while somebody else is; one that takes who looks for one who has seen it all; who comes anew
     /// is not called; who is called while he looks has answered that when he settles.
     #[test]
     fn whoever_comes_first_sees_who_holds_it() {
-        for seed in 0..1000 {
-            random_waits(seed, seed % 2 == 0, 500);
+        for seed in 0..2000 {
+            let mut crowd = Crowd::new(seed, seed % 2 == 0, [0, 1, 3, 10][seed as usize / 2 % 4]);
+            for step in 1..=500 {
+                crowd.step(step);
+                assert_eq!(crowd.late(), None, "seed {seed}, step {step}: {crowd}");
+            }
         }
     }
 
-    fn random_waits(seed: u64, oldest_first: bool, steps: usize) {
-        const WAITERS: usize = 6;
-        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut below = move |limit: usize| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random >> 33) as usize % limit
-        };
-        let woken = Arc::new(Mutex::new(Vec::new()));
-        let room = WaitingRoom::new();
-        room.call_the_oldest_first(oldest_first);
-        let on = WaitFor::release_of(&woken);
-        let mut doing = [Doing::Nothing; WAITERS];
-        let (mut began, mut shares, mut awake) = ([0; WAITERS], [false; WAITERS], [false; WAITERS]);
-        let age = |began: &[u64; WAITERS], who: usize| Age::new(began[who], slot(who));
-        let before = |began: &[u64; WAITERS], a: usize, b: usize| {
-            age(began, a).is_older_than(age(began, b)) == oldest_first && a != b
-        };
-        let mut lock: Option<Lock> = None;
-        for step in 1..=steps {
-            let who = below(WAITERS);
-            let line_up = |began: &[u64; WAITERS], shares: bool| {
-                let on = if shares { on.to_share() } else { on };
-                let waker = Waker::from(Arc::new(Noting(who, woken.clone())));
-                room.line_up(on, slot(who), age(began, who), &waker);
-                Doing::Looks
-            };
-            doing[who] = match doing[who] {
+    const CROWD: usize = 6;
+
+    struct Crowd {
+        room: WaitingRoom,
+        on: WaitFor,
+        woken: Arc<Mutex<Vec<usize>>>,
+        random: u64,
+        oldest_first: bool,
+        passes_max: u32,
+        doing: [Doing; CROWD],
+        began: [u64; CROWD],
+        shares: [bool; CROWD],
+        awake: [bool; CROWD],
+        /// How often it was let go since he lined up.
+        passed: [u32; CROWD],
+        lock: Option<Lock>,
+        /// Whoever takes it finds that somebody stands in line.
+        is_awaited: bool,
+    }
+
+    impl std::fmt::Display for Crowd {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{:?}, began {:?}, awake {:?}", self.doing, self.began, self.awake)
+        }
+    }
+
+    impl Crowd {
+        fn new(seed: u64, oldest_first: bool, passes_max: u32) -> Self {
+            let woken = Arc::new(Mutex::new(Vec::new()));
+            let room = WaitingRoom::with_passes_max(passes_max);
+            room.call_the_oldest_first(oldest_first);
+            Crowd {
+                room,
+                on: WaitFor::release_of(&woken),
+                woken,
+                random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+                oldest_first,
+                passes_max,
+                doing: [Doing::Nothing; CROWD],
+                began: [0; CROWD],
+                shares: [false; CROWD],
+                awake: [false; CROWD],
+                passed: [0; CROWD],
+                lock: None,
+                is_awaited: false,
+            }
+        }
+
+        fn below(&mut self, limit: usize) -> usize {
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            (self.random >> 33) as usize % limit
+        }
+
+        fn age(&self, who: usize) -> Age {
+            Age::new(self.began[who], slot(who))
+        }
+
+        /// Whether he is called before this other one.
+        fn is_before(&self, who: usize, other: usize) -> bool {
+            who != other && self.age(who).is_older_than(self.age(other)) == self.oldest_first
+        }
+
+        fn waits(&self, who: usize) -> bool {
+            !matches!(self.doing[who], Doing::Nothing | Doing::Holds | Doing::Took)
+        }
+
+        fn sleeps(&self, who: usize) -> bool {
+            self.doing[who] == Doing::Sleeps && !self.awake[who]
+        }
+
+        fn line_up(&self, who: usize) -> Doing {
+            let on = if self.shares[who] { self.on.to_share() } else { self.on };
+            let waker = Waker::from(Arc::new(Noting(who, self.woken.clone())));
+            self.room.line_up(on, txn(who), self.age(who), &waker);
+            Doing::Looks
+        }
+
+        fn let_go(&mut self, by: usize) {
+            let Some(lock) = self.lock.take() else { panic!("not held: {self}") };
+            self.is_awaited = false;
+            if !lock.is_marked {
+                return;
+            }
+            let line: Vec<usize> = (0..CROWD).filter(|&who| who != by && self.waits(who)).collect();
+            let is_due = line.iter().any(|&who| self.passed[who] >= self.passes_max);
+            let how = let_go(&self.room, self.on);
+            if let LetGo::HandedTo(to) = how {
+                let holder = to.slot().index();
+                assert!(
+                    !line.iter().any(|&who| self.age(who).is_older_than(self.age(holder))),
+                    "{how:?}: {self}"
+                );
+                self.lock = Some(Lock { holder, is_marked: true, is_wounded: false });
+            }
+            assert_eq!(is_due, self.lock.is_some(), "{how:?}: {self}");
+            self.is_awaited = how == LetGo::Awaited;
+            line.into_iter().for_each(|who| self.passed[who] += 1);
+        }
+
+        fn step(&mut self, step: u64) {
+            let who = self.below(CROWD);
+            let doing = self.doing[who];
+            self.doing[who] = match doing {
                 Doing::Nothing => {
                     // Half of them begin anew; the others are older than most by now.
-                    if below(2) == 0 || began[who] == 0 {
-                        began[who] = step as u64;
+                    if self.below(2) == 0 || self.began[who] == 0 {
+                        self.began[who] = step;
                     }
-                    shares[who] = below(2) == 0;
-                    if lock.is_none() && !shares[who] {
-                        lock = Some(Lock { holder: who, is_marked: false, is_wounded: false });
+                    self.shares[who] = self.below(2) == 0;
+                    if self.lock.is_none() && !self.shares[who] {
+                        let is_marked = self.is_awaited;
+                        self.lock = Some(Lock { holder: who, is_marked, is_wounded: false });
                         Doing::Holds
                     } else {
-                        line_up(&began, shares[who])
+                        self.passed[who] = 0;
+                        self.line_up(who)
                     }
                 }
-                Doing::Looks => match &mut lock {
-                    Some(lock) if oldest_first || !before(&began, who, lock.holder) => {
-                        lock.is_marked = true;
-                        lock.is_wounded |= before(&began, who, lock.holder);
+                Doing::Looks => match self.lock.as_ref().map(|lock| lock.holder) {
+                    // Whoever shares goes away with what he has been handed, and lets go of it.
+                    None if self.shares[who] => Doing::Leaves,
+                    Some(holder) if holder == who && self.shares[who] => Doing::Leaves,
+                    Some(holder) if holder == who => {
+                        assert!(self.room.take(self.on, slot(who)).is_some(), "{self}");
+                        Doing::Took
+                    }
+                    None => {
+                        assert_eq!(self.room.take(self.on, slot(who)), None, "{self}");
+                        let is_marked = self.is_awaited;
+                        self.lock = Some(Lock { holder: who, is_marked, is_wounded: false });
+                        Doing::Took
+                    }
+                    Some(holder) if self.oldest_first || !self.is_before(who, holder) => {
+                        let is_wounded = self.is_before(who, holder);
+                        if let Some(lock) = &mut self.lock {
+                            lock.is_marked = true;
+                            lock.is_wounded |= is_wounded;
+                        }
                         Doing::Marked
                     }
                     Some(_) => Doing::Leaves,
-                    None if shares[who] => Doing::Leaves,
-                    None => {
-                        let is_marked = room.take(on, slot(who));
-                        lock = Some(Lock { holder: who, is_marked, is_wounded: false });
-                        Doing::Took
-                    }
                 },
                 Doing::Marked => {
-                    room.settle(on, slot(who));
-                    Doing::Sleeps
+                    if self.room.settle(self.on, slot(who)) {
+                        Doing::Sleeps
+                    } else {
+                        Doing::Looks
+                    }
                 }
-                Doing::Sleeps if below(20) > 0 => match std::mem::take(&mut awake[who]) {
-                    true => line_up(&began, shares[who]),
+                Doing::Sleeps if self.below(20) > 0 => match std::mem::take(&mut self.awake[who]) {
+                    true => self.line_up(who),
                     false => Doing::Sleeps,
                 },
                 Doing::Sleeps | Doing::Leaves => {
-                    room.leave(on, slot(who));
-                    awake[who] = false;
+                    let handed = self.room.leave_line(self.on, slot(who));
+                    assert_eq!(
+                        handed.is_some(),
+                        self.lock.as_ref().is_some_and(|lock| lock.holder == who),
+                        "{self}"
+                    );
+                    if handed.is_some() {
+                        self.let_go(who);
+                    }
+                    self.awake[who] = false;
                     Doing::Nothing
                 }
                 Doing::Took => {
-                    room.leave(on, slot(who));
-                    awake[who] = false;
+                    assert_eq!(self.room.leave_line(self.on, slot(who)), None, "{self}");
+                    self.awake[who] = false;
                     Doing::Holds
                 }
                 Doing::Holds => {
-                    if lock.take().is_some_and(|lock| lock.is_marked) {
-                        room.call(on);
-                    }
+                    self.let_go(who);
                     Doing::Nothing
                 }
             };
-            woken.lock().unwrap().drain(..).for_each(|who| awake[who] = true);
-            let waits = |who: &usize| !matches!(doing[*who], Doing::Nothing | Doing::Holds | Doing::Took);
-            let waiting: Vec<usize> = (0..WAITERS).filter(waits).collect();
-            let sleeps = |who: usize| doing[who] == Doing::Sleeps && !awake[who];
-            let late = match &lock {
-                None => {
-                    waiting.iter().all(|&who| sleeps(who)).then_some(&waiting).and_then(|all| all.first())
-                }
+            let woken = std::mem::take(&mut *self.woken.lock().unwrap());
+            woken.into_iter().for_each(|who| self.awake[who] = true);
+        }
+
+        /// Somebody who sleeps, and for whose sake somebody should be awake.
+        fn late(&self) -> Option<usize> {
+            let mut waiting = (0..CROWD).filter(|&who| self.waits(who));
+            match &self.lock {
+                None if waiting.clone().all(|who| self.sleeps(who)) => waiting.next(),
+                None => None,
                 Some(lock) if lock.is_wounded => None,
-                Some(lock) => waiting.iter().find(|&&who| {
-                    let is_told = |&other: &usize| before(&began, other, who) && !sleeps(other);
-                    before(&began, who, lock.holder) && sleeps(who) && !waiting.iter().any(is_told)
+                // Once he has what he was handed, or gives it back.
+                Some(lock) if self.waits(lock.holder) => self.sleeps(lock.holder).then_some(lock.holder),
+                Some(lock) => waiting.clone().find(|&who| {
+                    let is_told = |other: usize| self.is_before(other, who) && !self.sleeps(other);
+                    self.is_before(who, lock.holder) && self.sleeps(who) && !waiting.clone().any(is_told)
                 }),
-            };
-            assert_eq!(late, None, "seed {seed}, step {step}: {doing:?}, began {began:?}, awake {awake:?}");
+            }
         }
     }
 
@@ -551,6 +795,7 @@ mod tests {
         assert_eq!(woken(), [4, 3]);
         room.wake(on);
         assert_eq!((woken().len(), room.count()), (2, 0));
+        assert!(room.settle(on, slot(1)), "he has been woken");
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //!                  mark_waiters│  │
 //!                             ▼  │
 //!                    held by t, waiters: unlock answers that somebody must be woken
+//!                    held by t, waiters ──hand_over──▶ held by u, waiters  (u has waited for long)
 //! absent v ──try_lock──▶ held by t ──unlock(RECLAIMED)──▶ of no use any more
 //!                             ▲                                 │
 //!                             └────────────try_revive───────────┘   (where a record gets its cells back)
@@ -83,6 +84,9 @@ impl Word {
 
     /// All zero: an unlocked word that no commit ever writes. Free, where the word is not a version.
     pub const FREE: Word = Word(0);
+
+    /// Free, where the word is not a version; and somebody waits for it in line.
+    pub const AWAITED: Word = Word(FLAG);
 
     /// A committed version.
     #[inline]
@@ -225,6 +229,19 @@ impl VersionWord {
             .map_err(Word)
     }
 
+    /// Takes a word that is not a version if it still is `seen`, [free](Word::FREE) or [awaited](Word::AWAITED). Whether somebody waits stays as it is.
+    /// Otherwise: what it is instead.
+    ///
+    /// *Sequentially consistent*, as [`VersionWord::try_lock`].
+    #[inline(always)]
+    pub fn try_take(&self, seen: Word, by: TxnId) -> Result<(), Word> {
+        debug_assert!(seen.0 & !FLAG == 0);
+        self.0
+            .compare_exchange(seen.0, Word::held(by).0 | seen.0, Ordering::SeqCst, Ordering::Acquire)
+            .map(|_| ())
+            .map_err(Word)
+    }
+
     /// Takes the write lock of a word that is [`Word::RECLAIMED`]; false if it is not. Whoever does lets it go as a version
     /// later than all before, or as it was.
     ///
@@ -278,6 +295,22 @@ impl VersionWord {
     #[inline(always)]
     pub fn unlock_unwatched(&self, next: Word) {
         self.0.store(next.0, Ordering::Release);
+    }
+
+    /// Lets go, leaving `next`, unless somebody waits; then it stays as it is.
+    ///
+    /// *Release*, as above. That it cannot miss the mark of a waiter is due to its being one atomic step, whatever the ordering.
+    #[inline(always)]
+    #[must_use = "it may still be held"]
+    pub fn try_unlock(&self, by: TxnId, next: Word) -> bool {
+        self.0.compare_exchange(Word::held(by).0, next.0, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Makes another transaction the holder, by the one who holds it. Marked, as others may wait as well.
+    ///
+    /// *Release*, as above; though the new holder goes through the waiting room's mutex, too, before he makes use of it.
+    pub fn hand_over(&self, to: TxnId) {
+        self.0.store(Word::held(to).0 | FLAG, Ordering::Release);
     }
 
     /// Lets go, leaving `next`, and tells whether somebody waits and must be woken.
@@ -337,6 +370,23 @@ mod tests {
         assert!(!cell.mark_waiters(marked), "another holder");
         assert!(!cell.unlock(Word::RECLAIMED), "nobody waits");
         assert!(cell.load().is_reclaimed() && cell.load().is_locked());
+    }
+
+    #[test]
+    fn a_mark_stays_from_hand_to_hand() {
+        let [a, b] = [1, 2].map(|i| TxnId::new(SlotId::new(i).unwrap(), 8));
+        let cell = VersionWord::new(Word::FREE);
+        cell.try_take(Word::FREE, a).unwrap();
+        assert_eq!(cell.try_take(Word::FREE, b), Err(cell.load()));
+        assert!(cell.try_unlock(a, Word::FREE), "nobody waits");
+        cell.try_take(Word::FREE, a).unwrap();
+        assert!(cell.mark_waiters(cell.load()) && !cell.try_unlock(a, Word::AWAITED));
+        cell.hand_over(b);
+        assert!(cell.load().is_held_by(b) && !cell.try_unlock(b, Word::AWAITED), "marked");
+        cell.unlock_unwatched(Word::AWAITED);
+        assert!(!cell.load().is_locked() && cell.load().owner().is_none());
+        cell.try_take(Word::AWAITED, a).unwrap();
+        assert!(cell.load().is_held_by(a) && !cell.try_unlock(a, Word::FREE), "still marked");
     }
 
     #[test]

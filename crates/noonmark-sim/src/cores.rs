@@ -338,7 +338,15 @@ impl Clocks {
     /// does.
     pub(crate) fn fall_asleep(&mut self, until_ps: Option<Picoseconds>) -> bool {
         let Some(worker) = self.running else { return false };
-        if std::mem::take(&mut self.workers[worker].is_woken) || self.is_over() {
+        if std::mem::take(&mut self.workers[worker].is_woken) {
+            return false;
+        }
+        // Who waits for a while, looks, and waits again may do so for ever, and take no step.
+        let now_ps = self.workers[worker].clock_ps;
+        if now_ps >= self.limits.until_ps {
+            self.come_to_limit(now_ps);
+        }
+        if self.is_over() {
             return false;
         }
         self.workers[worker].mode = Mode::Asleep;

@@ -15,7 +15,7 @@ use crate::cores::{Limits, SimulationError};
 use crate::experiment::make_workers;
 use crate::pricing::Schedule;
 use crate::{Machine, VirtualCores};
-use noonmark::{Builder, Database, Leases, Order, Policy, Protocol};
+use noonmark::{Builder, Database, Leases, Order, PASSES_MAX_DEFAULT, Policy, Protocol};
 use noonmark_workloads::bank::Updates;
 use noonmark_workloads::engine::EngineStore;
 use noonmark_workloads::random::Random;
@@ -25,6 +25,15 @@ use noonmark_workloads::workload::{RunError, Share, Workload};
 use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
+
+/// Those under which transactions stand in line.
+const IN_LINE: [Protocol; 5] = [
+    Protocol::TwoPhaseWaitDie,
+    Protocol::TwoPhaseWoundWait,
+    Protocol::Swiss,
+    Protocol::Sundial,
+    Protocol::Ranges,
+];
 
 /// One case of the fuzzer.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +70,8 @@ pub struct Case {
     pub leases: Leases,
     /// Whether transactions that only read read at a frontier, under `dynamic`.
     pub read_frontier: bool,
+    /// How often who stands in line is passed.
+    pub passes_max: u32,
     /// After how many failed attempts a transaction runs alone, if ever.
     pub escape_after: Option<u32>,
     /// How long a transaction may take.
@@ -121,6 +132,7 @@ impl Case {
         };
         let read_frontier = random.below(2) == 0;
         let (by_index, together) = (random.below(3) == 0, random.below(3) == 0);
+        let passes_max = [0, 1, 3, PASSES_MAX_DEFAULT][random.below(4) as usize];
         let mut random = Random::new(seed, 0);
         let mut pick = |below: u64| random.below(below);
         let some = protocols.len() as u64;
@@ -167,6 +179,7 @@ impl Case {
             together,
             leases,
             read_frontier,
+            passes_max,
             escape_after: [Some(1), Some(3), Some(20), None][pick(4) as usize],
             deadline: [None, None, Some(Duration::from_micros(20))][pick(3) as usize],
             schedule,
@@ -225,6 +238,7 @@ impl Case {
             .order(order)
             .reclaim_from(self.reclaim_from)
             .read_frontier(self.read_frontier)
+            .passes_max(self.passes_max)
             .split_after(1)
             .look_at_splits_every(6)
             .whole_after(Duration::ZERO);
@@ -249,9 +263,9 @@ impl Case {
         workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
         let workers = make_workers(&workload, self.workers, self.seed, self.transactions)?;
         // Of what gets nowhere, no more than this: several times what a transaction takes that fails in all of its attempts, each
-        // after as many looks as it is patient for.
-        let limits =
-            Limits { steps: (self.workers * self.transactions) as u64 * 40_000, ..Limits::default() };
+        // after as many looks as it is patient for; and, of what does nothing but wait a second and look, a million seconds.
+        let steps = (self.workers * self.transactions) as u64 * 40_000;
+        let limits = Limits { steps, until_ps: 1_000_000_000_000_000_000 };
         let ended = RefCell::new((Vec::new(), 0, None));
         let report = cores.run(
             limits,
@@ -364,6 +378,11 @@ impl fmt::Display for Case {
         }
         if self.read_frontier && self.protocols.contains(&Protocol::Dynamic) {
             write!(f, ", with a read frontier")?;
+        }
+        if self.passes_max < PASSES_MAX_DEFAULT
+            && self.protocols.iter().any(|protocol| IN_LINE.contains(protocol))
+        {
+            write!(f, ", passed {} times at most", self.passes_max)?;
         }
         Ok(())
     }

@@ -492,14 +492,9 @@ impl<H: Host> Context<H> {
 
     /// Lets go of what is held of a cell, leaving it as it was.
     pub(crate) fn release_hold(&mut self, table: TableRef, record: RecordPtr, at: u32, hold: Hold) {
-        if hold.prev.is_none() && !hold.intent {
-            return;
+        if hold.prev.is_some() || hold.intent {
+            self.asker().release(Place { table, record, at }, hold);
         }
-        let t = table.get();
-        // SAFETY: the transaction is pinned, and `at` is of this table's layout.
-        let cell = unsafe { record.cell(at as usize, t.aux_words) };
-        let me = self.asker().me(Place { table, record, at });
-        with_protocol!(t.protocol, P => P::release(me, cell, hold));
     }
 
     /// What the transaction holds of a cell that it has no entry for: nothing, but if this very operation was deferred.
@@ -722,6 +717,15 @@ impl<'a, H: Host> Asker<'a, H> {
         }
     }
 
+    /// Lets go of what is held of a cell, leaving it as it was. The transaction is pinned.
+    fn release(self, place: Place, hold: Hold) {
+        let t = place.table.get();
+        // SAFETY: the transaction is pinned, and `at` is of this table's layout.
+        let cell = unsafe { place.record.cell(place.at as usize, t.aux_words) };
+        let me = self.me(place);
+        with_protocol!(t.protocol, P => P::release(me, cell, hold));
+    }
+
     /// Goes on asking after the first answer, which did not grant.
     ///
     /// The place is handed on in parts: as a whole it would lie in memory, also where nobody asks again, and whoever asks first would copy it from there by loads
@@ -821,7 +825,7 @@ impl<'a, H: Host> Asker<'a, H> {
         let answer = shared.host.block_on(self.deadline_ns, |waker| {
             // Register first, then say where we wait, then look again: whoever lets go, or wounds
             // us, between the first look and the last either finds the waker or is seen here.
-            shared.room.line_up(on, slot, state.age(), waker);
+            shared.room.line_up(on, self.txn, state.age(), waker);
             state.set_waiting_for(on.key() as u64);
             loop {
                 match rule(me) {
@@ -830,9 +834,9 @@ impl<'a, H: Host> Asker<'a, H> {
                             me.wound_younger(conflict);
                         }
                         last = conflict;
-                        // Called again meanwhile: then the waker has been woken.
-                        shared.room.settle(on, slot);
-                        return Poll::Pending;
+                        if shared.room.settle(on, slot) {
+                            return Poll::Pending;
+                        }
                     }
                     Step::Busy(conflict)
                         if *turn < shared.busy_turns_max
@@ -847,7 +851,12 @@ impl<'a, H: Host> Asker<'a, H> {
             }
         });
         state.set_waiting_for(0);
-        shared.room.leave(on, slot);
+        if let Some(handed) = shared.room.leave_line(on, slot)
+            && !shared.planted.is(crate::planted::Bug::HandedAndKept)
+        {
+            // Who goes away without it, or has no use for it.
+            self.release(me.place, Hold::handed(handed));
+        }
         answer.ok_or(Refusal { conflict: last, kind: AbortKind::Deadline })
     }
 }

@@ -28,7 +28,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// How many sessions a database has if it is not told otherwise.
-pub const SESSIONS_DEFAULT: usize = 126;
+pub const SESSIONS_DEFAULT: usize = 124;
 /// The protocol of a table for which nobody has chosen one.
 const PROTOCOL_DEFAULT: Protocol = Protocol::Occ;
 /// How many sessions a database can have.
@@ -37,6 +37,9 @@ pub const SESSIONS_MAX: usize = 1024;
 /// How often a rule that answers *busy* is asked again, unless told otherwise. With two or more cores the holder is
 /// usually done within tens of turns; if it has lost its core, the turns that yield give it back.
 pub const BUSY_TURNS_DEFAULT: u32 = 256;
+
+/// How often somebody who stands in line is passed, unless the builder says otherwise.
+pub const PASSES_MAX_DEFAULT: u32 = noonmark_core::room::PASSES_MAX;
 
 /// Under shuttle few transactions run: reclaim often enough to be seen.
 const RECLAIM_FROM_DEFAULT: usize = if cfg!(shuttle) { 1 } else { 32 };
@@ -353,6 +356,7 @@ pub struct Builder<H: Host = Threads> {
     host: H,
     max_sessions: usize,
     busy_turns_max: u32,
+    passes_max: u32,
     order: Option<Order>,
     planted: Planted,
     reclaim_from: usize,
@@ -390,7 +394,7 @@ impl<H: Host> Builder<H> {
     }
 
     /// How many sessions there can be at the same time, 1 to [`SESSIONS_MAX`]; the default is
-    /// [`SESSIONS_DEFAULT`]. Each takes about 1 KiB, and 63 of them a word in every cell of tables
+    /// [`SESSIONS_DEFAULT`]. Each takes about 1 KiB, and 62 of them a word in every cell of tables
     /// whose readers lock.
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions;
@@ -432,6 +436,16 @@ impl<H: Host> Builder<H> {
         self
     }
 
+    /// How often what a transaction stands in line for may be taken by others who come in before it has woken; from then on it is handed
+    /// to whoever is oldest in line, and lies idle until he has woken. The default is [`PASSES_MAX_DEFAULT`]. Fewer bound the tail, where threads are more
+    /// than cores, at the cost of throughput; with 0 what is let go is always handed over.
+    ///
+    /// It is of the protocols under which transactions wait: two-phase locking but for no-wait, `swiss`, `sundial` and `ranges`.
+    pub fn passes_max(mut self, passes: u32) -> Self {
+        self.passes_max = passes;
+        self
+    }
+
     /// The order, instead of what follows from the tables (see [`crate::order`]). A database that is told
     /// to be in logical order takes only tables whose protocols keep read times.
     pub fn order(mut self, order: Order) -> Self {
@@ -445,6 +459,7 @@ impl<H: Host> Builder<H> {
             host,
             max_sessions: self.max_sessions,
             busy_turns_max: self.busy_turns_max,
+            passes_max: self.passes_max,
             order: self.order,
             planted: self.planted,
             reclaim_from: self.reclaim_from,
@@ -479,7 +494,7 @@ impl<H: Host> Builder<H> {
                 host: self.host,
                 busy_turns_max: self.busy_turns_max,
                 slots: Slots::new(slots),
-                room: WaitingRoom::new(),
+                room: WaitingRoom::with_passes_max(self.passes_max),
                 ranges: Ranges::new(slots, self.read_frontier, self.range_room),
                 begin_times: BeginTimes::new(slots),
                 gate: Gate::default(),
@@ -517,6 +532,7 @@ impl Database {
             host: Threads::default(),
             max_sessions: SESSIONS_DEFAULT,
             busy_turns_max: BUSY_TURNS_DEFAULT,
+            passes_max: PASSES_MAX_DEFAULT,
             order: None,
             planted: Planted::default(),
             reclaim_from: RECLAIM_FROM_DEFAULT,

@@ -156,8 +156,8 @@ pub use commit::Commit;
 pub use conflicts::{ConflictReport, RuleConflicts};
 pub use context::SessionStatistics;
 pub use database::{
-    BUSY_TURNS_DEFAULT, BuildError, Builder, Database, SESSIONS_DEFAULT, SESSIONS_MAX, SchemaError,
-    TooManySessions,
+    BUSY_TURNS_DEFAULT, BuildError, Builder, Database, PASSES_MAX_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX,
+    SchemaError, TooManySessions,
 };
 pub use group::{
     Column, Field, GROUPS_MAX, Group, HasColumns, HasGroup, Row, RowReader, RowWriter, Size, columns,

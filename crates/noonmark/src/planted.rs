@@ -64,6 +64,8 @@ pub enum Bug {
     LostReaderWakeup,
     /// Who was called alone of those who wait, and takes what they wait for, does not mark it.
     QueueForgotten,
+    /// Who goes away without what has been handed to him does not give it back.
+    HandedAndKept,
     /// Under wait-die the younger waits, too.
     YoungerWaits,
     /// Under wound-wait the younger is not told.

@@ -16,8 +16,8 @@ use attack_support::{
     Menu, Numbers, Op, Part, Saw, Setup, Txn, is_explained, on_engine, state_of, tag_of, told,
 };
 use noonmark::{
-    Abort, AbortKind, Bug, Database, Granularity, IndexKind, Leases, Order, Policy, Protocol, Table,
-    TableOptions, Transaction,
+    Abort, AbortKind, Bug, Database, Granularity, IndexKind, Leases, Order, PASSES_MAX_DEFAULT, Policy,
+    Protocol, Table, TableOptions, Transaction,
 };
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
@@ -48,6 +48,7 @@ struct Play {
     bug: Option<Bug>,
     /// Where rows can split: every so many transactions a session looks whether one can be made whole.
     look_at_splits_every: u64,
+    passes_max: u32,
 }
 
 /// How many rows of all runs were split when the run was over.
@@ -70,7 +71,16 @@ impl Play {
         let escape_after = Some([50, 1, 2][numbers.below(3)]);
         // At once, or not within the run.
         let look_at_splits_every = [1, 1_000][numbers.below(2)];
-        Play { setup: setup.clone(), menu, threads, escape_after, bug: None, look_at_splits_every }
+        let passes_max = [0, 1, PASSES_MAX_DEFAULT][numbers.below(3)];
+        Play {
+            setup: setup.clone(),
+            menu,
+            threads,
+            escape_after,
+            bug: None,
+            look_at_splits_every,
+            passes_max,
+        }
     }
 
     /// Runs it once, under whatever schedule; whether a serial order explains it, and the tale.
@@ -79,6 +89,7 @@ impl Play {
             .max_sessions(self.threads.len() + 1)
             .split_after(1)
             .look_at_splits_every(self.look_at_splits_every)
+            .passes_max(self.passes_max)
             .whole_after(Duration::ZERO);
         if let Some(bug) = self.bug {
             builder = builder.plant(bug);
@@ -444,6 +455,7 @@ fn times_are_raised_before_the_last_look() {
                 escape_after: None,
                 bug: None,
                 look_at_splits_every: 1,
+                passes_max: PASSES_MAX_DEFAULT,
             };
             let judge = |explained: bool, tale: String| assert!(explained, "{tale}");
             under(RandomScheduler::new_from_seed(1, 2_000), &play, judge);

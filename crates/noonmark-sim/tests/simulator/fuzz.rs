@@ -195,6 +195,9 @@ fn planted_bugs_are_found() {
     for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait, Swiss, Sundial] {
         try_to_find(Bug::QueueForgotten, &[protocol], 400);
     }
+    for protocol in [TwoPhaseWaitDie, TwoPhaseWoundWait, Swiss, Sundial, Ranges] {
+        try_to_find(Bug::HandedAndKept, &[protocol], 1_000);
+    }
     try_to_find(Bug::SealWritesOnly, &[F1], 100);
     try_to_find(Bug::RenewBlindly, &[Sundial], 100);
     try_to_find(Bug::RenewSealed, &[Sundial], 400);

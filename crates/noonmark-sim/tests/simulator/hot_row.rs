@@ -37,10 +37,10 @@ fn on_one_row(protocol: Protocol, cores: usize) -> (u64, u64) {
 #[test]
 fn a_hot_row_is_not_lost_to_many_cores() {
     let pinned = [
-        (Protocol::TwoPhaseWoundWait, [(1730, 0), (597, 80), (320, 43)]),
-        (Protocol::TwoPhaseWaitDie, [(1447, 379), (775, 1395), (281, 1033)]),
-        (Protocol::Swiss, [(1149, 402), (461, 1140), (158, 796)]),
-        (Protocol::Sundial, [(1100, 361), (574, 1337), (311, 705)]),
+        (Protocol::TwoPhaseWoundWait, [(1730, 0), (635, 94), (303, 55)]),
+        (Protocol::TwoPhaseWaitDie, [(1446, 379), (778, 1494), (247, 871)]),
+        (Protocol::Swiss, [(1149, 402), (533, 1220), (149, 754)]),
+        (Protocol::Sundial, [(1100, 361), (585, 1388), (289, 914)]),
     ];
     let found = pinned.map(|(protocol, _)| (protocol, [2, 8, 32].map(|cores| on_one_row(protocol, cores))));
     assert_eq!(found, pinned);

@@ -31,7 +31,7 @@ use crate::planted::{Bug, Planted};
 use crate::range::{Range, Ranges as RangesOfSlots};
 use crate::record::Cell;
 use noonmark_core::{
-    Access, Age, Host, SlotId, Slots, Step, Timestamp, TxnId, VersionWord, WaitFor, WaitingRoom, Word, Wound,
+    Access, Age, Host, SlotId, Slots, Step, Timestamp, TxnId, WaitFor, WaitingRoom, Word, Wound,
 };
 
 // `mod file { Name = "name on the command line" => its rules }`: a family is a file, and its first
@@ -204,22 +204,21 @@ impl<H: Host> Me<'_, H> {
         }
     }
 
-    /// Has taken a lock that others may wait for. Who has waited for it himself has been called alone: the others sleep on, and are
-    /// to be called when he lets go.
+    /// Has taken what others may wait for, and may have waited himself.
     #[inline(always)]
-    fn has_taken(self, word: &VersionWord, on: WaitFor) {
+    fn has_taken(self, on: WaitFor) {
         if self.has_waited {
-            self.leaves_others_asleep(word, on);
+            let _ = self.room.take(on, self.slot());
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn leaves_others_asleep(self, word: &VersionWord, on: WaitFor) {
-        if self.room.take(on, self.slot()) && !self.planted.is(Bug::QueueForgotten) {
-            self.touch(Access::ReadModifyWrite);
-            // If it fails, it is marked already.
-            word.mark_waiters(word.load());
+    /// What this transaction holds of what it has waited for, if that has been [handed to it](noonmark_core::room) meanwhile, so that it finds the word held by
+    /// itself.
+    fn takes_over(self, word: Word, on: WaitFor) -> Option<Hold> {
+        if self.has_waited && word.is_held_by(self.txn) {
+            self.room.take(on, self.slot()).map(Hold::handed)
+        } else {
+            None
         }
     }
 }
@@ -285,6 +284,16 @@ pub(crate) struct Hold {
     pub prev: Option<Word>,
     /// The right to be the next writer, which only some protocols take early.
     pub intent: bool,
+}
+
+impl Hold {
+    /// What somebody holds to whom this word was handed: the lock of a version, or the right to be the next writer.
+    pub(crate) fn handed(word: Word) -> Self {
+        match word == Word::FREE {
+            true => Hold { prev: None, intent: true },
+            false => Hold { prev: Some(word), intent: false },
+        }
+    }
 }
 
 /// Why a rule could not grant something.

@@ -55,6 +55,7 @@
 //!
 //! What it does not do: keep old versions, or detect deadlocks that ages prevent.
 
+use super::swiss::{Younger, drop_intent, meet_holder, take_intent};
 use super::{
     Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, lock_version, marks, read_optimistically,
 };
@@ -83,40 +84,9 @@ fn writer<'a>(cell: Cell<'a>) -> &'a VersionWord {
     VersionWord::from_atomic(&cell.aux[1])
 }
 
-/// There is a current writer, and it is in the way: the older waits, the younger aborts.
-fn met_writer<T>(rule: &'static str, me: Me<'_, impl Host>, cell: Cell<'_>, word: Word) -> Step<T, Conflict> {
-    let conflict = Conflict::locked(rule, word);
-    if !word.owner().is_some_and(|holder| me.is_older_than(holder)) {
-        return Step::Die(conflict);
-    }
-    me.touch(Access::ReadModifyWrite);
-    // The mark fails if the word has changed since; then look again.
-    match writer(cell).mark_waiters(word) {
-        true => Step::Wait(WaitFor::release_of(&cell.aux[1]), conflict),
-        false => Step::Busy(conflict),
-    }
-}
-
-/// Becomes the current writer.
+/// Becomes the current writer. If there is one in the way, the older waits, the younger aborts.
 fn become_writer(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
-    if hold.intent {
-        return Step::Ready(());
-    }
-    me.touch(Access::Read);
-    let word = writer(cell).load();
-    if word.is_locked() {
-        return met_writer(WRITE, me, cell, word);
-    }
-    me.touch(Access::ReadModifyWrite);
-    if let Err(found) = writer(cell).try_lock(word, me.txn) {
-        return Step::Busy(Conflict::locked(WRITE, found));
-    }
-    hold.intent = true;
-    let version = cell.word.load();
-    if version.is_reclaimed() {
-        return Step::Abort(Conflict::locked(WRITE, version));
-    }
-    Step::Ready(())
+    take_intent(WRITE, me, cell, &cell.aux[1], Younger::IsLeftAlone, hold)
 }
 
 /// Of the current writer: has the current readers come before it, and comes after those who are gone.
@@ -147,6 +117,7 @@ fn come_before_writer(me: Me<'_, impl Host>, cell: Cell<'_>) -> Step<(), Conflic
     me.touch(Access::Read);
     // Sequentially consistent: after the mark.
     let word = writer(cell).load_seq_cst();
+    // Who has waited for it may find it handed to himself: he has no use for it, and gives it back.
     let Some(holder) = word.owner().filter(|holder| *holder != me.txn) else { return Step::Ready(()) };
     if me.planted.is(Bug::WriterNotMet) {
         return Step::Ready(());
@@ -155,14 +126,12 @@ fn come_before_writer(me: Me<'_, impl Host>, cell: Cell<'_>) -> Step<(), Conflic
     if part(me.range(), me.ranges.get(holder.slot()), me.ranges.room()) {
         return Step::Ready(());
     }
-    met_writer(READ, me, cell, word)
+    let on = WaitFor::release_of(&cell.aux[1]).to_share();
+    meet_holder(READ, me, word, on, &cell.aux[1], Younger::IsLeftAlone).map(|_| ())
 }
 
 fn cease_to_write(me: Me<'_, impl Host>, cell: Cell<'_>) {
-    me.touch(Access::ReadModifyWrite);
-    if writer(cell).unlock(Word::FREE) {
-        me.room.wake(WaitFor::release_of(&cell.aux[1]));
-    }
+    drop_intent(me, &cell.aux[1]);
 }
 
 impl Rules for Ranges {

@@ -21,9 +21,10 @@
 //! from starving behind long ones that keep coming.
 
 use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, check_current, lock_version, read_optimistically};
+use crate::planted::Bug;
 use crate::record::Cell;
 use noonmark_core::sync::AtomicU64;
-use noonmark_core::{Access, Host, Step, Timestamp, TxnId, VersionWord, WaitFor, Word};
+use noonmark_core::{Access, Host, LetGo, Step, Timestamp, VersionWord, WaitFor, Word};
 
 pub(crate) struct Swiss;
 
@@ -59,59 +60,70 @@ pub(super) fn take_intent(
     let word_of = VersionWord::from_atomic(intent);
     me.touch(Access::Read);
     let word = word_of.load();
-    let Some(holder) = word.owner() else {
-        me.touch(Access::ReadModifyWrite);
-        return match word_of.try_lock(word, me.txn) {
-            Ok(()) => {
-                hold.intent = true;
-                me.has_taken(word_of, WaitFor::release_of(intent));
-                let version = cell.word.load();
-                if version.is_reclaimed() {
-                    return Step::Abort(Conflict::locked(rule, version));
-                }
-                Step::Ready(())
-            }
-            Err(found) => Step::Busy(Conflict::locked(rule, found)),
+    if word.is_locked() {
+        *hold = match meet_holder(rule, me, word, WaitFor::release_of(intent), intent, younger) {
+            Step::Ready(held) => held,
+            other => return other.map(|_| ()),
         };
-    };
-    meet_holder(rule, me, word, holder, intent, younger)
+    } else {
+        me.touch(Access::ReadModifyWrite);
+        // Who wants it is asleep until it is let go, if it is not the transaction itself: the mark stays.
+        let taken = match me.planted.is(Bug::QueueForgotten) {
+            true => word_of.try_lock(word, me.txn),
+            false => word_of.try_take(word, me.txn),
+        };
+        if let Err(found) = taken {
+            return Step::Busy(Conflict::locked(rule, found));
+        }
+        hold.intent = true;
+        me.has_taken(WaitFor::release_of(intent));
+    }
+    let version = cell.word.load();
+    match version.is_reclaimed() {
+        true => Step::Abort(Conflict::locked(rule, version)),
+        false => Step::Ready(()),
+    }
 }
 
-/// Somebody else has the intent, by this word.
+/// Somebody has the intent, by this word. It is somebody else, unless it has been handed over: then it is held.
 #[cold]
 #[inline(never)]
-fn meet_holder(
+pub(super) fn meet_holder(
     rule: &'static str,
     me: Me<'_, impl Host>,
     word: Word,
-    holder: TxnId,
+    on: WaitFor,
     intent: &AtomicU64,
     younger: Younger,
-) -> Step<(), Conflict> {
+) -> Step<Hold, Conflict> {
+    if let Some(held) = me.takes_over(word, on) {
+        return Step::Ready(held);
+    }
     let word_of = VersionWord::from_atomic(intent);
     let conflict = Conflict::locked(rule, word);
-    if !me.is_older_than(holder) {
+    if !word.owner().is_some_and(|holder| me.is_older_than(holder)) {
         return match younger {
             Younger::IsLeftAlone => Step::Die(conflict),
             Younger::IsWounded => Step::Abort(conflict),
         };
     }
-    if let Younger::IsWounded = younger {
+    if let (Younger::IsWounded, Some(holder)) = (younger, word.owner()) {
         me.wound(holder);
     }
     me.touch(Access::ReadModifyWrite);
-    if word_of.mark_waiters(word) {
-        Step::Wait(WaitFor::release_of(intent), conflict)
-    } else {
-        Step::Busy(conflict)
-    }
+    if word_of.mark_waiters(word) { Step::Wait(on, conflict) } else { Step::Busy(conflict) }
 }
 
 /// Lets go of the intent, and has one of those who wait for it called.
 pub(super) fn drop_intent(me: Me<'_, impl Host>, intent: &AtomicU64) {
     me.touch(Access::ReadModifyWrite);
-    if VersionWord::from_atomic(intent).unlock(Word::FREE) {
-        me.room.call(WaitFor::release_of(intent));
+    let word_of = VersionWord::from_atomic(intent);
+    if !word_of.try_unlock(me.txn, Word::FREE) {
+        me.room.let_go(WaitFor::release_of(intent), Word::FREE, |next| match next {
+            LetGo::Free => word_of.unlock_unwatched(Word::FREE),
+            LetGo::Awaited => word_of.unlock_unwatched(Word::AWAITED),
+            LetGo::HandedTo(txn) => word_of.hand_over(txn),
+        });
     }
 }
 

@@ -21,6 +21,10 @@
 //! all were woken, then under wound-wait whoever came first would be made to abort by whoever came second and was older, and so on: on one hot row
 //! many cores got a hundredth of what one gets alone.
 //!
+//! A lock that is let go while somebody waits for it in line is *awaited*: the read indicator says so, and whoever takes it marks it at once, so that the line is counted
+//! past, and has the lock handed over in the end. Who has waited to read, and has the write lock handed to him, enters the read indicator under
+//! it, and lets it go.
+//!
 //! In a database that has tables of both waiting variants, each alone would not do: the older could wait
 //! for the younger in one and be waited for in the other. There whoever waits for a younger one makes it
 //! abort, in tables of wait-die, too (see `Me::wound_younger`).
@@ -35,7 +39,7 @@
 use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, What};
 use crate::planted::Bug;
 use crate::record::Cell;
-use noonmark_core::{Access, Host, Readers, Step, Timestamp, TxnId, WaitFor, Word};
+use noonmark_core::{Access, Host, LetGo, Readers, Step, Timestamp, TxnId, WaitFor, Word};
 use std::marker::PhantomData;
 
 pub(crate) struct TwoPhase<V>(PhantomData<V>);
@@ -122,22 +126,31 @@ impl<V: Variant> TwoPhase<V> {
 
     /// Takes the write lock, and then the right to write: when no reader is left.
     fn lock(me: Me<'_, impl Host>, cell: Cell<'_>, hold: &mut Hold) -> Step<(), Conflict> {
+        let readers = Readers::new(cell.aux);
         if hold.prev.is_none() {
             me.touch(Access::Read);
             let word = cell.word.load();
-            if word.is_locked() {
-                return Self::met_lock(me, cell, V::WRITE, word, WaitFor::release_of(cell.word)).into();
+            let on = WaitFor::release_of(cell.word);
+            if !word.is_locked() {
+                me.touch(Access::ReadModifyWrite);
+                if let Err(found) = cell.word.try_lock(word, me.txn) {
+                    let conflict = Conflict::not_current(V::WRITE, word, found);
+                    return Step::Busy(conflict);
+                }
+                hold.prev = Some(word);
+                me.has_taken(on);
+                if V::HAS_AGES && readers.is_awaited() && !me.planted.is(Bug::QueueForgotten) {
+                    // Who wants it is asleep until it is let go, if it is not the transaction itself.
+                    me.touch(Access::ReadModifyWrite);
+                    cell.word.mark_waiters(cell.word.load());
+                }
+            } else if let Some(held) = me.takes_over(word, on) {
+                *hold = held;
+            } else {
+                return Self::met_lock(me, cell, V::WRITE, word, on).into();
             }
-            me.touch(Access::ReadModifyWrite);
-            if let Err(found) = cell.word.try_lock(word, me.txn) {
-                let conflict = Conflict::not_current(V::WRITE, word, found);
-                return Step::Busy(conflict);
-            }
-            hold.prev = Some(word);
-            me.has_taken(cell.word, WaitFor::release_of(cell.word));
         }
         // From here on the lock is ours, and this part may be run again after a wait.
-        let readers = Readers::new(cell.aux);
         let mut marked = false;
         loop {
             let mut in_the_way = None;
@@ -174,6 +187,22 @@ impl<V: Variant> TwoPhase<V> {
                 }
             }
         }
+    }
+
+    /// Lets go of a lock that others wait for.
+    #[cold]
+    #[inline(never)]
+    fn let_go_to_others(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
+        if me.planted.is(Bug::LostWakeup) {
+            return cell.word.unlock_unwatched(next);
+        }
+        me.room.let_go(WaitFor::release_of(cell.word), next, |become_of| {
+            Readers::new(cell.aux).set_awaited(become_of == LetGo::Awaited);
+            match become_of {
+                LetGo::Free | LetGo::Awaited => cell.word.unlock_unwatched(next),
+                LetGo::HandedTo(txn) => cell.word.hand_over(txn),
+            }
+        });
     }
 }
 
@@ -217,8 +246,16 @@ impl<V: Variant> Rules for TwoPhase<V> {
         // Who finds it locked does not enter: the writer would find him, though he does not stay, and many who come again
         // and again would keep him waiting.
         let word = cell.word.load();
+        let on = WaitFor::release_of(cell.word).to_share();
+        if let Some(Hold { prev: Some(prev), .. }) = me.takes_over(word, on) {
+            // Enters before he lets go: whoever locks it next finds him.
+            readers.enter(me.slot());
+            let read = stable(prev, copy);
+            Self::publish(me, cell, prev);
+            return read;
+        }
         if word.is_locked() && !readers.contains(me.slot()) {
-            return Self::met_lock(me, cell, V::READ, word, WaitFor::release_of(cell.word).to_share()).into();
+            return Self::met_lock(me, cell, V::READ, word, on).into();
         }
         let newly = readers.enter(me.slot());
         me.touch(Access::Read);
@@ -239,7 +276,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
                 me.room.wake(WaitFor::release_of(&cell.aux[0]));
             }
         }
-        Self::met_lock(me, cell, V::READ, word, WaitFor::release_of(cell.word).to_share()).into()
+        Self::met_lock(me, cell, V::READ, word, on).into()
     }
 
     fn update(
@@ -285,8 +322,8 @@ impl<V: Variant> Rules for TwoPhase<V> {
 
     fn publish(me: Me<'_, impl Host>, cell: Cell<'_>, next: Word) {
         me.touch(Access::ReadModifyWrite);
-        if cell.word.unlock(next) && !me.planted.is(Bug::LostWakeup) {
-            me.room.call(WaitFor::release_of(cell.word));
+        if !cell.word.try_unlock(me.txn, next) {
+            Self::let_go_to_others(me, cell, next);
         }
     }
 

@@ -11,6 +11,7 @@ mod busy;
 mod fairness;
 mod fixed;
 mod frontier;
+mod in_line;
 mod interleavings;
 mod mixing;
 mod operations;

@@ -15,6 +15,8 @@ pub enum At {
     Touch(usize),
     /// In the first wait.
     Wait,
+    /// The same, and then it is too late to wait any longer.
+    LastWait,
 }
 
 /// What is done there.
@@ -48,14 +50,12 @@ pub fn interrupted<T>(at: At, other: impl FnOnce(), operation: impl FnOnce() -> 
 }
 
 /// Runs what was to be run here, once.
-fn interrupt(here: impl FnOnce(&mut At) -> bool) {
+fn interrupt(here: impl FnOnce(&mut At) -> bool) -> bool {
     let other = INTERRUPTION.with_borrow_mut(|armed| {
         let is_here = armed.as_mut().is_some_and(|(at, _)| here(at));
         if is_here { armed.take() } else { None }
     });
-    if let Some((_, other)) = other {
-        other();
-    }
+    other.map(|(_, other)| other()).is_some()
 }
 
 /// A host for one thread that plays all parts. Whoever waits, and has not been woken by what was done
@@ -82,7 +82,7 @@ impl Host for Stage {
                 *left -= 1;
                 false
             }
-            At::Wait => false,
+            At::Wait | At::LastWait => false,
         });
     }
     fn now_ns(&self) -> u64 {
@@ -100,7 +100,8 @@ impl Host for Stage {
                 return Some(value);
             }
             interrupt(|at| *at == At::Wait);
-            if !bell.0.swap(false, Ordering::SeqCst) {
+            let is_late = interrupt(|at| *at == At::LastWait);
+            if is_late || !bell.0.swap(false, Ordering::SeqCst) {
                 return None;
             }
         }
