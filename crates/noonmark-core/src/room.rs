@@ -67,7 +67,7 @@ use crate::word::{MaybeWord, Word};
 use std::task::Waker;
 
 /// How often what somebody stands in line for may go to others, until it is handed over, unless another number is asked for.
-pub const PASSES_MAX: u32 = 4000;
+pub const PASSES_MAX: u32 = 10_000;
 
 #[cfg(not(loom))]
 const SHARDS: usize = 64;

@@ -254,13 +254,20 @@ impl Clocks {
             return None;
         }
         let own = self.place(worker, now_ps);
-        // His place is taken, which is half the work of leaving the line and getting in.
+        let next = self.change_places(worker, own);
+        if next.is_none() {
+            self.workers[worker].place = Place::NOWHERE;
+        }
+        next
+    }
+
+    /// Whoever runs gets in line at this place: who goes on instead. `None`: nobody comes before him, and he is not in line.
+    #[inline]
+    fn change_places(&mut self, worker: usize, own: Place) -> Option<usize> {
+        // The first one's place is taken, which is half the work of leaving the line and getting in.
         let first = match self.line.peek_mut() {
             Some(mut first) if first.0 < own => std::mem::replace(&mut *first, Reverse(own)).0,
-            _ => {
-                self.workers[worker].place = Place::NOWHERE;
-                return None;
-            }
+            _ => return None,
         };
         // While that one goes on, the stack of the one after him comes into the cache.
         self.workers[worker].stack_at = std::ptr::from_ref(&own).addr();
@@ -308,12 +315,23 @@ impl Clocks {
     }
 
     /// Whoever runs gets in line to look, after this time and then at intervals, so often at most, at what he saw before: until somebody changes it
-    /// ([`Clocks::call`]) only the last look is one at which anything happens. He is to be suspended.
-    pub(crate) fn look_on(&mut self, first_ps: Picoseconds, every_ps: Picoseconds, looks_max: u32) {
-        let Some(worker) = self.running else { return };
+    /// ([`Clocks::call`]) only the last look is one at which anything happens. Who goes on instead, if anybody is before that; then he is to be suspended.
+    pub(crate) fn look_on(
+        &mut self,
+        first_ps: Picoseconds,
+        every_ps: Picoseconds,
+        looks_max: u32,
+    ) -> Option<usize> {
+        let worker = self.running?;
         let looks = Looks { first_ps, every_ps: every_ps.max(1) };
         self.workers[worker].looks = looks;
-        self.line_up(worker, looks.after(u64::from(looks_max) - 1));
+        self.skip_outdated();
+        let own = self.place(worker, looks.after(u64::from(looks_max) - 1));
+        let next = self.change_places(worker, own);
+        if next.is_none() {
+            self.go_on(own);
+        }
+        next
     }
 
     /// Whoever runs changes what a worker looks at: that worker goes on at his next look.

@@ -170,9 +170,11 @@ impl Run {
         }
         let look_ps = pricing.watch(worker, self.core_of[worker], line)?;
         let pause_ps = pricing.pause_ps(clocks);
-        clocks.look_on(clocks.now_ps() + pause_ps, pause_ps + look_ps, turns);
+        let next = clocks.look_on(clocks.now_ps() + pause_ps, pause_ps + look_ps, turns);
         drop(state);
-        cores::suspend(None);
+        if next.is_some() {
+            cores::suspend(next);
+        }
         let State { clocks, pricing, .. } = &mut *self.state.borrow_mut();
         let in_vain = clocks.looks_in_vain();
         pricing.stop_watching(worker, in_vain);
