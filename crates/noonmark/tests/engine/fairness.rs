@@ -123,6 +123,100 @@ fn attempts_are_bounded_by_the_escape() {
     }
 }
 
+/// The threads' host, which also counts how many transactions commit while somebody sleeps.
+#[derive(Clone, Debug, Default)]
+struct Counting(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    threads: noonmark::Threads,
+    commits: AtomicU64,
+    passed_most: AtomicU64,
+    sleeps: AtomicU64,
+}
+
+impl Host for Counting {
+    type Label = noonmark_core::Unlabelled;
+
+    fn now_ns(&self) -> u64 {
+        self.0.threads.now_ns()
+    }
+    fn seed(&self) -> u64 {
+        self.0.threads.seed()
+    }
+    fn spin(&self, turn: u32) {
+        self.0.threads.spin(turn);
+    }
+    fn block_on<T>(&self, deadline_ns: Option<u64>, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
+        let mut before = None;
+        self.0.threads.block_on(deadline_ns, |waker| {
+            let now = self.0.commits.load(Ordering::SeqCst);
+            if let Some(before) = before.take() {
+                self.0.passed_most.fetch_max(now - before, Ordering::SeqCst);
+                self.0.sleeps.fetch_add(1, Ordering::SeqCst);
+            }
+            let answer = poll(waker);
+            if answer.is_pending() {
+                before = Some(self.0.commits.load(Ordering::SeqCst));
+            }
+            answer
+        })
+    }
+    fn sleep_ns(&self, duration_ns: u64) {
+        self.0.threads.sleep_ns(duration_ns);
+    }
+    fn caller_hint(&self) -> usize {
+        self.0.threads.caller_hint()
+    }
+}
+
+/// Eight threads on one hot row: while somebody sleeps who waits for it, no more commit than may pass him, those that are older than he, and those that had it
+/// already and are not counted yet.
+#[test]
+fn who_sleeps_in_line_is_passed_a_bounded_number_of_times() {
+    const EACH: u64 = 1_000;
+    const PASSES: u32 = 20;
+    let in_line = [
+        Protocol::TwoPhaseWaitDie,
+        Protocol::TwoPhaseWoundWait,
+        Protocol::Swiss,
+        Protocol::Sundial,
+        Protocol::Ranges,
+    ];
+    for protocol in in_line {
+        let host = Counting::default();
+        let db = Database::builder().host(host.clone()).passes_max(PASSES).build().unwrap();
+        let options = TableOptions::new().protocol(protocol).index(IndexKind::Hash);
+        let counters = db.create_table::<u64, u64>("counters", options).unwrap();
+        db.transact(|tx| tx.insert(&counters, 1, 0)).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let mut session = db.session().unwrap();
+                    let policy = Policy { escape_after: None, ..Policy::default() };
+                    for number in 0..EACH {
+                        let add = |tx: &mut Transaction<'_, _>| {
+                            let row = tx.update(&counters, 1, |count| *count += 1);
+                            // Others come now and then while it is held.
+                            if number % 16 == 0 {
+                                std::thread::yield_now();
+                            }
+                            row.map(drop)
+                        };
+                        session.transact_with(&policy, add).unwrap();
+                        host.0.commits.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(db.view(|tx| tx.need(&counters, 1)).unwrap(), THREADS as u64 * EACH, "{protocol}");
+        let passed_most = host.0.passed_most.load(Ordering::SeqCst);
+        let most = u64::from(PASSES) + 2 * THREADS as u64;
+        assert!(passed_most <= most, "{protocol}: passed {passed_most} times");
+        assert!(host.0.sleeps.load(Ordering::SeqCst) > 0, "{protocol}: nobody waited");
+    }
+}
+
 /// A transaction that loses until its escape commits with the next attempt; from its joining the line on,
 /// no other session commits more than once: what it had under way.
 #[test]
