@@ -87,8 +87,16 @@ fn read_under(
 ) -> Step<Seen, Conflict> {
     let version = current(cell).load();
     let newest = cell.newest_kept();
-    if version.time() > at || newest.is_some_and(|newest| newest.version == version) {
-        // It is being replaced, or is as good as replaced.
+    if version.time() > at {
+        return Step::Ready(read_kept(me, cell, at, copy));
+    }
+    if newest.is_some_and(|newest| newest.version == version) {
+        // It is as good as replaced: by whom? Who had the intent may have let go since, and begun anew in his slot, and somebody have it who is earlier than
+        // this transaction, and whose version it must read. If it is still his, what his slot said was of him, as it was looked at in between.
+        let now = cell.word.load_seq_cst();
+        if now.owner() != intent.owner() {
+            return Step::Busy(Conflict::not_current(READ, version, now));
+        }
         return Step::Ready(read_kept(me, cell, at, copy));
     }
     if !me.planted.is(Bug::ReadUnderIntentUnseen) {
