@@ -14,7 +14,7 @@
 //! *All together* ([`WaitingRoom::wake`]), in the order in which they came; they look again, and who
 //! gets it is settled by the rule that they run again.
 //!
-//! *In turn* ([`WaitingRoom::call`]). Where one alone can have what all wait for, to wake all is worse than useless: each
+//! *In turn* ([`WaitingRoom::let_go`]). Where one alone can have what all wait for, to wake all is worse than useless: each
 //! looks, at lines that the one who gets it is in need of; and under rules by which the older makes the younger abort, whoever is
 //! first to get it loses it to one who is second and older, again and again. So one is *called*, the oldest or the youngest, or as many as
 //! come next and will share it; the others sleep on. What has to be seen to is that the call goes on:
@@ -290,12 +290,6 @@ impl WaitingRoom {
         wakers
     }
 
-    /// Calls whoever comes next of those who wait for this, or those who will share it.
-    pub fn call(&self, on: WaitFor) {
-        let called = self.with_shard(on, |waiters| self.next(on, waiters));
-        called.into_iter().for_each(Waker::wake);
-    }
-
     /// Lets go of what others wait for in line: `leave` makes it what it is to be, and was [marked](crate::VersionWord::mark_waiters) until then.
     /// Whoever comes next is called. `word` is what it is left as, and is kept for the one to whom it is handed over; if that is
     /// [of no use any more](Word::RECLAIMED), it is handed to nobody.
@@ -445,8 +439,8 @@ mod tests {
         for oldest_first in [true, false] {
             let (room, on, mut woken) = in_turn(oldest_first, |_, on| on);
             let order = if oldest_first { [1, 2, 3, 4] } else { [4, 3, 2, 1] };
-            room.call(on);
-            room.call(on);
+            let_go(&room, on);
+            let_go(&room, on);
             assert_eq!(woken(), [order[0]], "once, until he has looked");
             looks(&room, on, order[0]);
             room.leave(on, slot(order[0]));
@@ -463,21 +457,21 @@ mod tests {
     #[test]
     fn who_takes_it_and_who_waits_for_another_have_answered() {
         let (room, on, mut woken) = in_turn(true, |_, on| on);
-        room.call(on);
+        let_go(&room, on);
         looks(&room, on, 1);
         assert!(room.settle(on, slot(1)));
         room.leave(on, slot(1));
         assert_eq!(woken(), [1]);
-        room.call(on);
+        let_go(&room, on);
         looks(&room, on, 2);
-        room.call(on);
+        let_go(&room, on);
         assert!(!room.settle(on, slot(2)), "called again while he looked, which he is to answer");
         assert_eq!(woken(), [2], "once");
         assert_eq!(room.take(on, slot(2)), None, "he has taken it himself");
         room.leave(on, slot(2));
         assert_eq!(woken(), []);
         room.leave(on, slot(3));
-        room.call(on);
+        let_go(&room, on);
         looks(&room, on, 4);
         assert!(room.settle(on, slot(4)));
     }
@@ -532,7 +526,7 @@ mod tests {
     #[test]
     fn those_who_share_are_called_together_and_the_last_of_them_hands_on() {
         let (room, on, mut woken) = in_turn(true, |who, on| if who == 3 { on } else { on.to_share() });
-        room.call(on);
+        let_go(&room, on);
         assert_eq!(woken(), [1, 2], "not the fourth, who is behind one who will not share");
         looks(&room, on.to_share(), 1);
         room.leave(on, slot(1));
@@ -810,7 +804,7 @@ mod tests {
             looks(&room, on, who);
             assert!(room.settle(on, slot(who)));
         }
-        room.call(on);
+        let_go(&room, on);
         assert!(room.settle(on, slot(4)) && !room.settle(on, slot(1)));
     }
 }

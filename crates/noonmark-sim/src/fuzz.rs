@@ -26,15 +26,6 @@ use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
 
-/// Those under which transactions stand in line.
-const IN_LINE: [Protocol; 5] = [
-    Protocol::TwoPhaseWaitDie,
-    Protocol::TwoPhaseWoundWait,
-    Protocol::Swiss,
-    Protocol::Sundial,
-    Protocol::Ranges,
-];
-
 /// One case of the fuzzer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
@@ -380,7 +371,7 @@ impl fmt::Display for Case {
             write!(f, ", with a read frontier")?;
         }
         if self.passes_max < PASSES_MAX_DEFAULT
-            && self.protocols.iter().any(|protocol| IN_LINE.contains(protocol))
+            && self.protocols.iter().any(|protocol| protocol.waits_in_line())
         {
             write!(f, ", passed {} times at most", self.passes_max)?;
         }

@@ -375,6 +375,8 @@ pub(crate) trait Rules {
     const OLDER_WAITS: bool = false;
     /// Whether the younger waits for the older.
     const YOUNGER_WAITS: bool = false;
+    /// Whether those who wait stand in line for what they wait for ([`noonmark_core::room`]), and are passed a bounded number of times.
+    const WAITS_IN_LINE: bool = false;
     /// Whether its transactions have ranges of commit times ([`crate::range`]).
     const HAS_RANGES: bool = false;
     /// Whether reads leave something behind that [`Rules::release_read`] takes away.
@@ -646,6 +648,12 @@ macro_rules! protocols {
             /// [logical order](Order::Logical).
             pub const fn keeps_read_times(self) -> bool {
                 with_protocol!(self, P => P::KEEPS_READ_TIMES)
+            }
+
+            /// Whether transactions may wait for each other in line under it: whoever does is passed [a bounded number of
+            /// times](crate::Builder::passes_max) by others who come in before he has woken.
+            pub const fn waits_in_line(self) -> bool {
+                with_protocol!(self, P => P::WAITS_IN_LINE)
             }
 
             /// Whether one database can have tables of both.

@@ -138,6 +138,7 @@ impl Rules for Ranges {
     const KEEPS_READ_TIMES: bool = true;
     const HAS_AGES: bool = true;
     const OLDER_WAITS: bool = true;
+    const WAITS_IN_LINE: bool = true;
     const LOCKS_READS: bool = true;
     const HAS_RANGES: bool = true;
     const WRITES_EARLY: bool = true;

@@ -344,6 +344,7 @@ impl Rules for Sundial {
     const HAS_LEASES: bool = true;
     const KEEPS_READ_TIMES: bool = true;
     const HAS_AGES: bool = true;
+    const WAITS_IN_LINE: bool = true;
     const OLDER_WAITS: bool = true;
     const WRITES_EARLY: bool = true;
 

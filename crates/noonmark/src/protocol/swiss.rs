@@ -136,6 +136,7 @@ impl Swiss {
 
 impl Rules for Swiss {
     const HAS_AGES: bool = true;
+    const WAITS_IN_LINE: bool = true;
     const WRITES_EARLY: bool = true;
 
     fn aux_words(_slots: usize) -> usize {

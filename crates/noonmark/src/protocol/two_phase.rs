@@ -233,6 +233,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
     const HAS_AGES: bool = V::HAS_AGES;
     const OLDER_WAITS: bool = V::OLDER_WAITS;
     const YOUNGER_WAITS: bool = V::YOUNGER_WAITS;
+    const WAITS_IN_LINE: bool = V::OLDER_WAITS || V::YOUNGER_WAITS;
     const LOCKS_READS: bool = true;
     const WRITES_EARLY: bool = true;
 

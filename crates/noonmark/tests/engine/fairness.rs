@@ -176,14 +176,7 @@ impl Host for Counting {
 fn who_sleeps_in_line_is_passed_a_bounded_number_of_times() {
     const EACH: u64 = 1_000;
     const PASSES: u32 = 20;
-    let in_line = [
-        Protocol::TwoPhaseWaitDie,
-        Protocol::TwoPhaseWoundWait,
-        Protocol::Swiss,
-        Protocol::Sundial,
-        Protocol::Ranges,
-    ];
-    for protocol in in_line {
+    for protocol in Protocol::ALL.iter().copied().filter(|protocol| protocol.waits_in_line()) {
         let host = Counting::default();
         let db = Database::builder().host(host.clone()).passes_max(PASSES).build().unwrap();
         let options = TableOptions::new().protocol(protocol).index(IndexKind::Hash);

@@ -3,13 +3,12 @@
 use crate::stage_support::{At, Stage, builder, interrupted, sessions, table};
 use noonmark::{AbortKind, Policy, Protocol, Session, Table, Transaction};
 
-const IN_LINE: [Protocol; 5] = [
-    Protocol::TwoPhaseWaitDie,
-    Protocol::TwoPhaseWoundWait,
-    Protocol::Swiss,
-    Protocol::Sundial,
-    Protocol::Ranges,
-];
+/// The protocols under which transactions wait in line.
+fn in_line() -> Vec<Protocol> {
+    let protocols: Vec<Protocol> = Protocol::ALL.iter().copied().filter(|it| it.waits_in_line()).collect();
+    assert!(protocols.len() >= 5, "{protocols:?}");
+    protocols
+}
 
 fn add_one(tx: &mut Transaction<'_, Stage>, rows: &Table<u64, u64>) -> Result<(), noonmark::Abort> {
     tx.update(rows, 1, |value| *value += 1).map(drop)
@@ -39,7 +38,7 @@ fn commits(session: &mut Session<Stage>, rows: &Table<u64, u64>) -> u64 {
 /// Somebody waits for a row, and has not woken yet when it is free. Others come and go, until it is handed to him.
 #[test]
 fn what_somebody_waits_for_is_handed_to_him_in_the_end() {
-    for protocol in IN_LINE {
+    for protocol in in_line() {
         for passes in [0, 1, 10] {
             let db = builder().passes_max(passes).build().unwrap();
             let rows = table(&db, "rows", protocol);
@@ -67,7 +66,7 @@ fn what_somebody_waits_for_is_handed_to_him_in_the_end() {
 /// What has been handed to somebody who has run out of time goes on to others.
 #[test]
 fn who_gives_up_gives_back() {
-    for protocol in IN_LINE {
+    for protocol in in_line() {
         let db = builder().passes_max(0).build().unwrap();
         let rows = table(&db, "rows", protocol);
         let [mut waiting, mut holding, mut others] = sessions(&db);
