@@ -7,6 +7,7 @@ use crate::stm::Stm;
 use crate::workers::Workers;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use noonmark_sim::repro::Size;
+use noonmark_sim::turns::Turns;
 use noonmark_workloads::driver::THREADS_MAX;
 use std::path::PathBuf;
 
@@ -447,11 +448,12 @@ Examples:
   noonmark fuzz                                         a thousand schedules of all protocols and mixes of them
   noonmark fuzz --protocol tictoc,occ --seeds 0..50000
   noonmark fuzz --seeds 4711..4712                      one of them again
+  noonmark fuzz --seeds 7..8 --size 2,2 --turns 0:30,1:20   smaller, in a schedule of your own, told turn by turn
   noonmark fuzz --cluster --protocol sundial            on clusters, whose network loses messages
 
 A seed decides everything: tables, protocols, transactions, and which of the workers goes on at each step. The workers are coroutines
-on one thread, so a seed gives the same run on every machine. What is printed of a broken one is the checker's report,
-after the case has been made as small as it still fails.
+on one thread, so a seed gives the same run on every machine. A broken case is made as small, and its schedule as short, as it still fails;
+what is printed is what happens in each turn, the checker's report, and the command that does just that again.
 
 Everything that is promised of clusters, checked on 100000 transactions of each protocol (some minutes each):
 noonmark fuzz --cluster --transactions 100000")]
@@ -471,6 +473,23 @@ pub struct Fuzz {
     /// Each protocol by itself, and then all of them mixed: as many seeds as it takes until so many transactions have committed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub transactions: Option<u64>,
+
+    /// The one seed with so many workers, or clients, and so many transactions of each of them, instead of what is drawn
+    #[arg(long, value_name = "WORKERS,TRANSACTIONS", value_parser = size)]
+    pub size: Option<(usize, usize)>,
+
+    /// The one seed by this schedule: who goes on, and for how many steps; then each in turn until it ends or waits
+    #[arg(long, value_name = "WORKER:STEPS,..", conflicts_with = "cluster")]
+    pub turns: Option<Turns>,
+}
+
+fn size(text: &str) -> Result<(usize, usize), String> {
+    let parts =
+        text.split_once(',').and_then(|(workers, each)| Some((workers.parse().ok()?, each.parse().ok()?)));
+    match parts {
+        Some((workers @ 1..=64, transactions @ 1..=10_000)) => Ok((workers, transactions)),
+        _ => Err("must be 1 to 64 workers and 1 to 10000 transactions, as in 3,2".into()),
+    }
 }
 
 fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {

@@ -12,6 +12,12 @@ use std::collections::BTreeMap;
 /// Runs the seeds; a failure if one of them shows something that cannot be.
 pub fn run(args: &Fuzz) -> Result<(), Failure> {
     let protocols = protocols(&args.protocol)?;
+    if args.size.is_some() || args.turns.is_some() {
+        let one_seed = args.seeds.end - args.seeds.start == 1 && args.transactions.is_none();
+        if !one_seed {
+            return Err(Failure::usage("--size and --turns are for one seed, as in --seeds 7..8"));
+        }
+    }
     match args.cluster {
         true => run_cases::<ClusterCase>(args, protocols),
         false => run_cases::<Case>(args, protocols),
@@ -29,13 +35,14 @@ fn run_cases<C: Seeded>(args: &Fuzz, protocols: Vec<Protocol>) -> Result<(), Fai
         let bar = bar_of(args.seeds.end - args.seeds.start, "seeds");
         let mut ran = Ran::default();
         for seed in args.seeds.clone() {
-            ran.add::<C>(seed, &protocols, args.cluster, &bar)?;
+            ran.add::<C>(case_of(args, seed, &protocols)?, seed, &protocols, &bar)?;
             bar.inc(1);
         }
         bar.finish_and_clear();
         let Ran { seeds, broken, transactions, steps, .. } = ran;
+        let others = if broken > 0 { " in the others" } else { "" };
         output::print(&format!(
-            "{seeds} seeds, {broken} of them broken; {transactions} transactions committed in the others, in {steps} steps\n"
+            "{seeds} seeds, {broken} of them broken; {transactions} transactions committed{others}, in {steps} steps\n"
         ))?;
         return ran.result();
     };
@@ -50,7 +57,7 @@ fn run_cases<C: Seeded>(args: &Fuzz, protocols: Vec<Protocol>) -> Result<(), Fai
             && !ran.gets_nowhere()
             && let Some(seed) = seeds.next()
         {
-            ran.add::<C>(seed, protocols, args.cluster, &bar)?;
+            ran.add::<C>(C::draw(seed, protocols), seed, protocols, &bar)?;
             bar.set_position(ran.transactions);
         }
         bar.finish_and_clear();
@@ -74,39 +81,43 @@ struct Ran {
 }
 
 impl Ran {
-    /// Runs one more seed; what is broken is told.
+    /// Runs one more case, drawn from this seed; what is broken is told.
     fn add<C: Seeded>(
         &mut self,
+        case: C,
         seed: u64,
         protocols: &[Protocol],
-        cluster: bool,
         bar: &ProgressBar,
     ) -> Result<(), Failure> {
-        let failed = |case: &C, error: &dyn std::fmt::Display| {
-            Failure::run(format!("{case} could not be run: {error}"))
-        };
-        let case = C::draw(seed, protocols);
         self.seeds += 1;
-        match case.run().map_err(|error| failed(&case, &error))? {
+        match run_case(&case)? {
             Verdict::Holds { committed, steps } => {
                 self.transactions += committed;
                 self.steps += steps;
                 for kind in case.kinds() {
                     *self.kinds.entry(kind).or_default() += committed;
                 }
+                // Who has told a schedule wants to see what happens in it.
+                if let Some(story) = case.story() {
+                    bar.suspend(|| output::print(&format!("{case}\n{story}\n")))?;
+                }
             }
-            Verdict::Broken(_) => {
+            Verdict::Broken(fault, _) => {
                 self.broken += 1;
                 let first = case.to_string();
-                let smaller = case.shrink(|case| matches!(case.run(), Ok(Verdict::Broken(_))));
-                let told = match smaller.run().map_err(|error| failed(&smaller, &error))? {
-                    Verdict::Broken(told) => told,
+                let again = again(&C::draw(seed, protocols), &case, seed, protocols);
+                bar.suspend(|| output::print(&format!("{first}\nto see it again: {again}\n")))?;
+                let fails = |case: &C| case.run().is_ok_and(|verdict| verdict.fault() == Some(fault));
+                let smaller = case.shortest(fails);
+                let told = match run_case(&smaller)? {
+                    Verdict::Broken(_, told) => told,
                     Verdict::Holds { .. } => unreachable!("a case is a function of its seed"),
                 };
-                let again = again(protocols, seed, cluster);
+                let again = self::again(&C::draw(seed, protocols), &smaller, seed, protocols);
+                let story = smaller.story().unwrap_or_default();
                 bar.suspend(|| {
                     output::print(&format!(
-                        "{first}\nto see it again: {again}\nmade smaller: {smaller}\n{told}\n\n"
+                        "made smaller: {smaller}\nto see that again: {again}\n{story}{told}\n\n"
                     ))
                 })?;
             }
@@ -141,11 +152,43 @@ impl std::fmt::Display for Ran {
     }
 }
 
-/// The command that runs one seed.
-fn again(protocols: &[Protocol], seed: u64, cluster: bool) -> String {
-    let cluster = if cluster { "--cluster " } else { "" };
-    let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
-    format!("noonmark fuzz {cluster}--protocol {} --seeds {seed}..{}", names.join(","), seed + 1)
+/// What is drawn from a seed, changed as the user wants it.
+fn case_of<C: Seeded>(args: &Fuzz, seed: u64, protocols: &[Protocol]) -> Result<C, Failure> {
+    let drawn = C::draw(seed, protocols);
+    let case = args.size.map_or(drawn, |size| C::draw(seed, protocols).sized(size));
+    let Some(turns) = &args.turns else { return Ok(case) };
+    let (workers, _) = case.size();
+    if let Some(turn) = turns.as_slice().iter().find(|turn| turn.worker >= workers) {
+        let last = workers - 1;
+        let message = format!("--turns: there is no worker {}, only 0 to {last} in {case}", turn.worker);
+        return Err(Failure::usage(message));
+    }
+    case.told(turns.clone()).ok_or_else(|| Failure::usage("--turns: a network has no turns"))
+}
+
+fn run_case<C: Seeded>(case: &C) -> Result<Verdict, Failure> {
+    case.run().map_err(|error| Failure::run(format!("{case} could not be run: {error}")))
+}
+
+/// The command that runs a case again that was drawn from a seed, and perhaps changed.
+fn again<C: Seeded>(drawn: &C, case: &C, seed: u64, protocols: &[Protocol]) -> String {
+    let mut command = "noonmark fuzz".to_owned();
+    if C::ON_CLUSTERS {
+        command += " --cluster";
+    }
+    if protocols != Protocol::ALL {
+        let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
+        command += &format!(" --protocol {}", names.join(","));
+    }
+    command += &format!(" --seeds {seed}..{}", seed + 1);
+    let (workers, transactions) = case.size();
+    if drawn.size() != case.size() {
+        command += &format!(" --size {workers},{transactions}");
+    }
+    if let Some(turns) = case.turns() {
+        command += &format!(" --turns {turns}");
+    }
+    command
 }
 
 /// The protocols of these names; all if there are none.
@@ -166,10 +209,15 @@ mod tests {
 
     #[test]
     fn a_broken_seed_can_be_run_again() {
-        let command = again(&[Protocol::Occ, Protocol::TicToc], 7, false);
-        assert_eq!(command, "noonmark fuzz --protocol occ,tictoc --seeds 7..8");
-        let command = again(&[Protocol::Sundial], 7, true);
-        assert_eq!(command, "noonmark fuzz --cluster --protocol sundial --seeds 7..8");
+        let protocols = &[Protocol::Occ, Protocol::TicToc];
+        let drawn = Case::draw(7, protocols);
+        assert_eq!(again(&drawn, &drawn, 7, protocols), "noonmark fuzz --protocol occ,tictoc --seeds 7..8");
+        let smaller = drawn.sized((2, 3)).told("0:14,1:60".parse().unwrap()).unwrap();
+        let command = again(&drawn, &smaller, 7, Protocol::ALL);
+        assert_eq!(command, "noonmark fuzz --seeds 7..8 --size 2,3 --turns 0:14,1:60");
+        let drawn = ClusterCase::draw(7, &[Protocol::Sundial]);
+        let command = again(&drawn, &drawn.sized((1, 1)), 7, &[Protocol::Sundial]);
+        assert_eq!(command, "noonmark fuzz --cluster --protocol sundial --seeds 7..8 --size 1,1");
     }
 
     #[test]
@@ -179,12 +227,29 @@ mod tests {
             seeds,
             cluster,
             transactions: None,
+            size: None,
+            turns: None,
         };
         run(&args("occ", 0..5, false)).unwrap();
         run(&args("all", 5..10, false)).unwrap();
         run(&args("all", 5..10, true)).unwrap();
         let until = |transactions| Fuzz { transactions: Some(transactions), ..args("all", 0..1, true) };
         run(&until(300)).unwrap();
+        let told = |turns: &str, seeds, cluster| Fuzz {
+            size: Some((2, 3)),
+            turns: Some(turns.parse().unwrap()),
+            ..args("occ", seeds, cluster)
+        };
+        run(&told("1:14,0:60", 3..4, false)).unwrap();
+        for (refused, why) in [
+            (told("1:14", 3..5, false), "one seed"),
+            (told("2:14", 3..4, false), "no worker 2"),
+            (told("1:14", 3..4, true), "network"),
+        ] {
+            let refused = run(&refused).unwrap_err();
+            assert_eq!(refused.status(), 2);
+            assert!(refused.to_string().contains(why), "{refused}");
+        }
         let refused = run(&args("ooc", 0..5, false)).unwrap_err();
         assert_eq!(refused.status(), 2);
         assert!(refused.to_string().contains("ooc"), "{refused}");

@@ -106,6 +106,11 @@ pub trait Host: Send + Sync + 'static {
     /// it: the caller takes it back.
     fn block_on<T>(&self, deadline_ns: Option<u64>, poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T>;
 
+    /// Whether it comes to an end, so that nobody may be left for whom to wait: to whoever waits each deadline has passed. Never, on threads.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Sleeps for about this long.
     fn sleep_ns(&self, duration_ns: u64);
 

@@ -384,14 +384,13 @@ impl Clocks {
         }
     }
 
-    /// Wakes a worker: it goes on this much later than it is for whoever wakes it.
-    pub(crate) fn wake(&mut self, worker: usize, after_ps: Picoseconds) {
-        let now_ps = self.now_ps();
+    /// Wakes a worker: it goes on at this time.
+    pub(crate) fn wake(&mut self, worker: usize, at_ps: Picoseconds) {
         let Some(sleeper) = self.workers.get_mut(worker) else { return };
         match sleeper.mode {
             Mode::Asleep => {
                 sleeper.mode = Mode::Ready;
-                sleeper.clock_ps = sleeper.clock_ps.max(now_ps + after_ps);
+                sleeper.clock_ps = sleeper.clock_ps.max(at_ps);
                 let at_ps = sleeper.clock_ps;
                 self.line_up(worker, at_ps);
             }
@@ -464,8 +463,8 @@ pub(crate) trait Timed {
     /// Looks at the clocks, for a moment: nobody may be suspended in it.
     fn clocks<R>(&self, look: impl FnOnce(&mut Clocks) -> R) -> R;
 
-    /// When a worker may begin, at the earliest.
-    fn start_ps(&self, random: u64) -> Picoseconds;
+    /// When a worker may begin, at the earliest, of a run that begins now.
+    fn start_ps(&self, worker: usize, now_ps: Picoseconds, random: u64) -> Picoseconds;
 }
 
 /// Runs workers until all have ended. `Ok`: when the last one ended, with steps and switches; a panic of a worker is
@@ -497,7 +496,7 @@ pub(crate) fn run<T: Timed, F: FnOnce()>(
     });
     for worker in 0..workers.len() {
         let random = timed.clocks(Clocks::random);
-        let at_ps = began_ps + timed.start_ps(random);
+        let at_ps = timed.start_ps(worker, began_ps, random);
         timed.clocks(|clocks| {
             clocks.workers.push(Worker {
                 clock_ps: at_ps,

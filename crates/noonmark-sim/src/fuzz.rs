@@ -6,20 +6,23 @@
 //! engine answered is a history, and the checker looks for a serial order of it: in the order of each session, and in
 //! real time where the protocols promise it.
 //!
-//! A case that fails is made smaller: fewer transactions, fewer workers, as long as the same seed still fails with them. What is
-//! left is told as the checker tells it.
+//! A case that fails is made smaller: fewer transactions, fewer workers, as long as the same seed still fails with them, in the same way. Then its schedule is taken for what it
+//! is, a list of turns, and made shorter as long as the bug shows ([`crate::turns`]). What is left is told turn by turn, and as the checker tells it.
 //!
-//! What it does not do: search for schedules by what they cover; each is drawn by itself.
+//! What it does not do: search for schedules by what they cover; each is drawn by itself. Nor is a schedule made shorter in which a bug shows only
+//! because of how late it is: time is another where turns are told.
 
-use crate::cores::{Limits, SimulationError};
+use crate::cores::{Limits, Report, SimulationError};
 use crate::experiment::make_workers;
 use crate::pricing::Schedule;
+use crate::turns::{Turn, Turns};
 use crate::{Machine, VirtualCores};
 use noonmark::{Builder, Database, Leases, Order, PASSES_MAX_DEFAULT, Policy, Protocol};
 use noonmark_workloads::bank::Updates;
 use noonmark_workloads::engine::EngineStore;
+use noonmark_workloads::history::{MicroOp, TransactionId};
 use noonmark_workloads::random::Random;
-use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec};
+use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec, RecordedWorker};
 use noonmark_workloads::store::{Failure, Granularity, IndexKind, Store};
 use noonmark_workloads::workload::{RunError, Share, Workload};
 use std::cell::RefCell;
@@ -73,6 +76,9 @@ pub struct Case {
 
 /// A case of a fuzzer, which follows from its seed.
 pub trait Seeded: fmt::Display + Sized {
+    /// Whether it is of clusters.
+    const ON_CLUSTERS: bool;
+
     /// Draws a case, of these protocols.
     fn draw(seed: u64, protocols: &[Protocol]) -> Self;
 
@@ -82,8 +88,11 @@ pub trait Seeded: fmt::Display + Sized {
     /// [`RunError`] if it could not be run at all.
     fn run(&self) -> Result<Verdict, RunError>;
 
-    /// The same with fewer transactions, or fewer that run them.
-    fn smaller(&self) -> Vec<Self>;
+    /// How many run transactions, and how many each of them.
+    fn size(&self) -> (usize, usize);
+
+    /// The same of another size.
+    fn sized(&self, size: (usize, usize)) -> Self;
 
     /// What it is a case of, by which cases are counted.
     fn kinds(&self) -> Vec<&'static str>;
@@ -91,11 +100,48 @@ pub trait Seeded: fmt::Display + Sized {
     /// The smallest case that it could be made into that still fails, judged by `fails`.
     fn shrink(self, fails: impl Fn(&Self) -> bool) -> Self {
         let mut case = self;
-        while let Some(smaller) = case.smaller().into_iter().find(&fails) {
+        let smaller = |(workers, transactions)| {
+            let fewer_workers = fewer(workers).map(move |workers| (workers, transactions));
+            fewer_workers.chain(fewer(transactions).map(move |transactions| (workers, transactions)))
+        };
+        while let Some(smaller) = smaller(case.size()).map(|size| case.sized(size)).find(&fails) {
             case = smaller;
         }
         case
     }
+
+    /// The smallest case, in the shortest schedule.
+    fn shortest(self, fails: impl Fn(&Self) -> bool) -> Self {
+        self.shrink(fails)
+    }
+
+    /// The same in this schedule, where there is one that can be told.
+    fn told(&self, _turns: Turns) -> Option<Self> {
+        None
+    }
+
+    /// The schedule, if one was told.
+    fn turns(&self) -> Option<&Turns> {
+        None
+    }
+
+    /// What happens turn by turn, in words, if a schedule was told.
+    fn story(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What is wrong with a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its history is not what it must be, or what it left behind.
+    Outcome,
+    /// Somebody waited for nobody.
+    Stranded,
+    /// It came to no end.
+    Endless,
+    /// A transaction failed for good.
+    Failed,
 }
 
 /// What became of a case.
@@ -108,8 +154,46 @@ pub enum Verdict {
         /// Steps of the schedule.
         steps: u64,
     },
-    /// There is none, or somebody waited for nobody.
-    Broken(String),
+    /// There is none, or something else is wrong: what, and in words.
+    Broken(Fault, String),
+}
+
+impl Verdict {
+    /// What is wrong, if anything is.
+    pub fn fault(&self) -> Option<Fault> {
+        match self {
+            Verdict::Holds { .. } => None,
+            Verdict::Broken(fault, _) => Some(*fault),
+        }
+    }
+}
+
+/// A case that has been run, and who did what in which turn.
+struct Ran {
+    verdict: Verdict,
+    turns: Turns,
+    /// Of whom, in which turn of his at the earliest, what happened.
+    events: Vec<(usize, usize, String)>,
+}
+
+impl Ran {
+    /// The turns, with what happened in them.
+    fn story(&self) -> String {
+        let turns = self.turns.as_slice();
+        let mut happened = vec![Vec::new(); turns.len()];
+        for (worker, from, what) in &self.events {
+            // What comes after all steps of his belongs to the last.
+            let last = || turns.iter().rposition(|turn| turn.worker == *worker);
+            if let Some(at) = self.turns.next_of(*worker, *from).or_else(last) {
+                happened[at].push(what.as_str());
+            }
+        }
+        let line = |(Turn { worker, steps }, happened): (&Turn, Vec<&str>)| {
+            let line = format!("  worker {worker}, {steps} steps: {}", happened.join("; "));
+            line.trim_end_matches([' ', ':']).to_owned() + "\n"
+        };
+        turns.iter().zip(happened).map(line).collect()
+    }
 }
 
 impl Case {
@@ -216,8 +300,35 @@ impl Case {
         &self,
         build: impl FnOnce(Builder<VirtualCores>) -> Builder<VirtualCores>,
     ) -> Result<Verdict, RunError> {
+        let cores = VirtualCores::scheduled(self.schedule.clone(), self.seed);
+        Ok(self.run_noted(cores, build)?.verdict)
+    }
+
+    /// The same; its schedule is taken as a list of turns, and that made as short as it can be while `fails` still says that the case does. As it is, if the list
+    /// alone does not make it fail.
+    ///
+    /// # Errors
+    /// As [`Case::run`].
+    pub fn shorten_on(
+        self,
+        build: impl FnOnce(Builder<VirtualCores>) -> Builder<VirtualCores>,
+        fails: impl Fn(&Self) -> bool,
+    ) -> Result<Self, RunError> {
+        let cores = VirtualCores::scheduled(self.schedule.clone(), self.seed).note_turns();
+        let turns = self.run_noted(cores, build)?.turns;
+        let told = |turns: &Turns| Case { schedule: Schedule::Turns(turns.clone()), ..self.clone() };
+        if !fails(&told(&turns)) {
+            return Ok(self);
+        }
+        Ok(told(&turns.shrink(|turns| fails(&told(turns)))))
+    }
+
+    fn run_noted(
+        &self,
+        cores: VirtualCores,
+        build: impl FnOnce(Builder<VirtualCores>) -> Builder<VirtualCores>,
+    ) -> Result<Ran, RunError> {
         let setting = |error: &dyn fmt::Display| RunError::Setting(error.to_string());
-        let cores = VirtualCores::scheduled(self.schedule, self.seed);
         let order = match self.protocols[0].keeps_versions() {
             true => Order::Beginning,
             false if self.is_strict() => Order::Momentary,
@@ -254,10 +365,10 @@ impl Case {
         workload.load(&mut loader, Share { index: 0, count: 1 }, &|_| ())?;
         let workers = make_workers(&workload, self.workers, self.seed, self.transactions)?;
         // Of what gets nowhere, no more than this: several times what a transaction takes that fails in all of its attempts, each
-        // after as many looks as it is patient for; and, of what does nothing but wait a second and look, a million seconds.
+        // after as many looks as it is patient for; and, of what does nothing but wait a second and look, ten thousand seconds.
         let steps = (self.workers * self.transactions) as u64 * 40_000;
-        let limits = Limits { steps, until_ps: 1_000_000_000_000_000_000 };
-        let ended = RefCell::new((Vec::new(), 0, None));
+        let limits = Limits { steps, until_ps: 10_000_000_000_000_000 };
+        let ended = RefCell::new(Ended::default());
         let report = cores.run(
             limits,
             workers.into_iter().map(|mut worker| {
@@ -265,52 +376,99 @@ impl Case {
                 move || {
                     let mut session = match store.session() {
                         Ok(session) => session,
-                        Err(error) => return ended.borrow_mut().2 = Some(error.to_string()),
+                        Err(error) => return ended.borrow_mut().error = Some(error.to_string()),
                     };
                     for _ in 0..self.transactions {
                         if cores.is_over() {
                             break;
                         }
-                        match workload.execute(&mut session, &mut worker) {
-                            Ok(()) => ended.borrow_mut().1 += 1,
-                            Err(Failure::Rollback) => {}
-                            Err(Failure::Abort(abort)) if abort.is_retryable() => {}
-                            Err(Failure::Abort(abort)) => {
-                                ended.borrow_mut().2.get_or_insert(abort.to_string());
+                        // (The checker numbers them in the same order.)
+                        let id = TransactionId(ended.borrow_mut().begin(cores));
+                        let ended_so = workload.execute(&mut session, &mut worker);
+                        let mut ended = ended.borrow_mut();
+                        let outcome = match ended_so {
+                            Ok(()) => {
+                                ended.committed += 1;
+                                "commits"
                             }
-                        }
+                            Err(Failure::Rollback) => "calls itself off",
+                            Err(Failure::Abort(abort)) => {
+                                if !abort.is_retryable() {
+                                    ended.error.get_or_insert(abort.to_string());
+                                }
+                                "gives up"
+                            }
+                        };
+                        ended.happens(cores, || {
+                            let steps: Vec<String> =
+                                worker.last_steps().iter().map(MicroOp::to_string).collect();
+                            format!("{id} {outcome} ({})", steps.join(", "))
+                        });
                     }
-                    ended.borrow_mut().0.push(worker);
+                    ended.borrow_mut().workers.push(worker);
                 }
             }),
         );
-        let report = match report {
-            Ok(report) => report,
-            Err(SimulationError::NobodyLeft(workers)) => {
-                return Ok(Verdict::Broken(format!(
-                    "workers {workers:?} waited, and nobody was left to wake them"
-                )));
+        let Ended { mut workers, committed, error, events, .. } = ended.into_inner();
+        let turns = cores.turns();
+        let verdict = match (report, error) {
+            (Err(SimulationError::NobodyLeft(workers)), _) => {
+                let words = format!("workers {workers:?} waited, and nobody was left to wake them");
+                Verdict::Broken(Fault::Stranded, words)
             }
-            Err(error) => return Err(setting(&error)),
+            (Err(error), _) => return Err(setting(&error)),
+            (Ok(_), Some(error)) => {
+                Verdict::Broken(Fault::Failed, format!("a transaction failed for good: {error}"))
+            }
+            (Ok(Report { limit: Some(limit), .. }), None) => {
+                let words = format!("the run came to its limit ({limit:?}) after {committed} commits");
+                Verdict::Broken(Fault::Endless, words)
+            }
+            (Ok(Report { steps, .. }), None) => {
+                let conditions = workload.check(&mut loader, &mut workers)?;
+                match conditions.into_iter().find(|condition| !condition.holds) {
+                    Some(condition) => Verdict::Broken(Fault::Outcome, condition.words),
+                    None => Verdict::Holds { committed, steps },
+                }
+            }
         };
-        let (mut workers, committed, error) = ended.into_inner();
-        if let Some(error) = error {
-            return Ok(Verdict::Broken(format!("a transaction failed for good: {error}")));
+        Ok(Ran { verdict, turns, events })
+    }
+}
+
+/// What workers leave behind.
+#[derive(Default)]
+struct Ended {
+    workers: Vec<RecordedWorker>,
+    committed: u64,
+    /// Why a transaction failed for good.
+    error: Option<String>,
+    /// How many transactions have begun.
+    begun: u32,
+    /// As of [`Ran`].
+    events: Vec<(usize, usize, String)>,
+}
+
+impl Ended {
+    /// Whoever runs begins a transaction: its number.
+    fn begin(&mut self, cores: &VirtualCores) -> u32 {
+        let number = self.begun;
+        self.begun += 1;
+        self.happens(cores, || format!("{} begins", TransactionId(number)));
+        number
+    }
+
+    /// Whoever runs did something, which is kept where turns are noted.
+    fn happens(&mut self, cores: &VirtualCores, what: impl FnOnce() -> String) {
+        if let Some((worker, turn)) = cores.turn() {
+            self.events.push((worker, turn, what()));
         }
-        if let Some(limit) = report.limit {
-            return Ok(Verdict::Broken(format!(
-                "the run came to its limit ({limit:?}) after {committed} commits"
-            )));
-        }
-        let conditions = workload.check(&mut loader, &mut workers)?;
-        Ok(match conditions.into_iter().find(|condition| !condition.holds) {
-            Some(condition) => Verdict::Broken(condition.words),
-            None => Verdict::Holds { committed, steps: report.steps },
-        })
     }
 }
 
 impl Seeded for Case {
+    const ON_CLUSTERS: bool = false;
+
     fn draw(seed: u64, protocols: &[Protocol]) -> Self {
         Case::draw(seed, protocols)
     }
@@ -319,10 +477,34 @@ impl Seeded for Case {
         Case::run(self)
     }
 
-    fn smaller(&self) -> Vec<Self> {
-        let workers = fewer(self.workers).map(|workers| Case { workers, ..self.clone() });
-        let transactions = fewer(self.transactions).map(|transactions| Case { transactions, ..self.clone() });
-        workers.chain(transactions).collect()
+    fn size(&self) -> (usize, usize) {
+        (self.workers, self.transactions)
+    }
+
+    fn sized(&self, (workers, transactions): (usize, usize)) -> Self {
+        Case { workers, transactions, ..self.clone() }
+    }
+
+    fn shortest(self, fails: impl Fn(&Self) -> bool) -> Self {
+        let smaller = self.shrink(&fails);
+        smaller.clone().shorten_on(|builder| builder, fails).unwrap_or(smaller)
+    }
+
+    fn told(&self, turns: Turns) -> Option<Self> {
+        Some(Case { schedule: Schedule::Turns(turns), ..self.clone() })
+    }
+
+    fn turns(&self) -> Option<&Turns> {
+        match &self.schedule {
+            Schedule::Turns(turns) => Some(turns),
+            _ => None,
+        }
+    }
+
+    fn story(&self) -> Option<String> {
+        self.turns()?;
+        let cores = VirtualCores::scheduled(self.schedule.clone(), self.seed).note_turns();
+        Some(self.run_noted(cores, |builder| builder).ok()?.story())
     }
 
     fn kinds(&self) -> Vec<&'static str> {
@@ -333,15 +515,16 @@ impl Seeded for Case {
 }
 
 /// Counts that are less, but not zero.
-pub(crate) fn fewer(count: usize) -> impl Iterator<Item = usize> {
+fn fewer(count: usize) -> impl Iterator<Item = usize> {
     [count / 2, count * 3 / 4, count - 1].into_iter().filter(|fewer| *fewer > 0)
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let protocols: Vec<&str> = self.protocols.iter().map(|protocol| protocol.name()).collect();
-        let schedule = match self.schedule {
+        let schedule = match &self.schedule {
             Schedule::Machine(machine) => format!("as on {}", machine.name),
+            Schedule::Turns(turns) => format!("in {} turns", turns.as_slice().len()),
             Schedule::Random | Schedule::Messages => "at random".into(),
             Schedule::Priorities { changes, .. } => format!("by priorities, {changes} changes"),
         };
@@ -376,5 +559,28 @@ impl fmt::Display for Case {
             write!(f, ", passed {} times at most", self.passes_max)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is noted of a run, when told, is that run again; but for what depends on how late it is, and on when who was woken has
+    /// looked, which is no step.
+    #[test]
+    fn a_schedule_that_is_told_is_the_one_that_was_noted() {
+        let mut same = 0;
+        for seed in 0..300 {
+            let case = Case { deadline: None, ..Case::draw(seed, Protocol::ALL) };
+            let run = |case: &Case| {
+                let cores = VirtualCores::scheduled(case.schedule.clone(), seed).note_turns();
+                case.run_noted(cores, |builder| builder).unwrap()
+            };
+            let first = run(&case);
+            let again = case.told(first.turns.clone()).unwrap();
+            same += u64::from(first.story() == run(&again).story());
+        }
+        assert!(same >= 270, "{same} of 300");
     }
 }

@@ -10,6 +10,7 @@ use crate::cores::{self, Clocks, Limits, Report, SimulationError, Timed};
 use crate::lines::LineCounts;
 use crate::machine::Machine;
 use crate::pricing::{Pricing, Schedule};
+use crate::turns::Turns;
 use noonmark_core::{Access, Host, Line, Numbered, Work};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -51,6 +52,8 @@ struct State {
     pricing: Pricing,
     /// Of each worker.
     seen: Vec<Seen>,
+    /// Who has gone on, if that is to be noted.
+    noted: Option<Turns>,
 }
 
 /// What a worker has touched since his last turn of a spin.
@@ -68,6 +71,8 @@ struct Run {
     of: *const Mutex<State>,
     /// Whether prices depend on what is touched.
     knows_lines: bool,
+    /// Whether it is noted who goes on.
+    notes_turns: bool,
     /// On which core each worker is.
     core_of: Vec<usize>,
     state: RefCell<State>,
@@ -115,12 +120,13 @@ impl<'a> UnderWay<'a> {
         }
         let mut kept = lock(shared);
         // Nobody sees what lies there meanwhile.
-        let nothing = State { clocks: Clocks::new(0), pricing: Pricing::Messages, seen: Vec::new() };
+        let nothing =
+            State { clocks: Clocks::new(0), pricing: Pricing::Messages, seen: Vec::new(), noted: None };
         let mut state = std::mem::replace(&mut *kept, nothing);
         state.pricing.begin();
         state.seen = vec![Seen::More; core_of.len()];
-        let knows_lines = state.pricing.knows_lines();
-        let run = Run { of: shared, knows_lines, core_of, state: RefCell::new(state) };
+        let (knows_lines, notes_turns) = (state.pricing.knows_lines(), state.noted.is_some());
+        let run = Run { of: shared, knows_lines, notes_turns, core_of, state: RefCell::new(state) };
         let run = NonNull::from(Box::leak(Box::new(run)));
         UNDER_WAY.set(Some(run));
         Ok(UnderWay { kept, run })
@@ -133,6 +139,15 @@ impl Drop for UnderWay<'_> {
         // SAFETY: leaked when it was made; all workers have ended, and nobody else finds it any more.
         let run = unsafe { Box::from_raw(self.run.as_ptr()) };
         *self.kept = run.state.into_inner();
+    }
+}
+
+impl State {
+    /// Whoever runs takes a step, which is noted where that is asked for.
+    fn note(&mut self) {
+        if let (Some(turns), Some(worker)) = (&mut self.noted, self.clocks.running()) {
+            turns.add(worker, 1);
+        }
     }
 }
 
@@ -150,7 +165,8 @@ impl Run {
             cores::suspend(Some(next));
             state = self.state.borrow_mut();
         }
-        let State { clocks, pricing, seen } = &mut *state;
+        state.note();
+        let State { clocks, pricing, seen, .. } = &mut *state;
         seen[worker] = match (seen[worker], line) {
             (Seen::Nothing, Some(line)) if access == Access::Read => Seen::Line(line),
             _ => Seen::More,
@@ -162,10 +178,11 @@ impl Run {
     /// Lets the looks of whoever spins pass that are in vain, `turns` at most: how many turns have passed. `None`: that is not known.
     fn look_on(&self, turns: u32) -> Option<u32> {
         let mut state = self.state.borrow_mut();
-        let State { clocks, pricing, seen } = &mut *state;
+        let State { clocks, pricing, seen, .. } = &mut *state;
         let worker = clocks.running()?;
         let Seen::Line(line) = std::mem::replace(&mut seen[worker], Seen::Nothing) else { return None };
-        if turns < 2 {
+        // (Each of them is noted.)
+        if turns < 2 || self.notes_turns {
             return None;
         }
         let look_ps = pricing.watch(worker, self.core_of[worker], line)?;
@@ -188,8 +205,8 @@ impl Timed for VirtualCores {
         self.with(|state| look(&mut state.clocks))
     }
 
-    fn start_ps(&self, random: u64) -> u64 {
-        self.with(|state| state.pricing.start_ps(random))
+    fn start_ps(&self, worker: usize, now_ps: u64, random: u64) -> u64 {
+        self.with(|state| state.pricing.start_ps(worker, now_ps, random))
     }
 }
 
@@ -202,17 +219,36 @@ impl VirtualCores {
     /// Cores whose steps are priced like this.
     pub fn scheduled(schedule: Schedule, seed: u64) -> Self {
         let mut clocks = Clocks::new(seed);
-        let pricing = Pricing::new(schedule, || clocks.random());
+        let pricing = Pricing::new(schedule.clone(), || clocks.random());
         VirtualCores {
             schedule,
             placement: Placement::Filled,
-            state: Arc::new(Mutex::new(State { clocks, pricing, seen: Vec::new() })),
+            state: Arc::new(Mutex::new(State { clocks, pricing, seen: Vec::new(), noted: None })),
         }
     }
 
     /// The same cores; their workers on others of them. Where there is no machine it is all the same.
     pub fn placed(self, placement: Placement) -> Self {
         VirtualCores { placement, ..self }
+    }
+
+    /// The same cores: from here on it is noted who goes on.
+    pub fn note_turns(self) -> Self {
+        self.with(|state| state.noted = Some(Turns::default()));
+        self
+    }
+
+    /// Who has gone on since that is noted, and for how many steps.
+    pub fn turns(&self) -> Turns {
+        self.with(|state| state.noted.clone()).unwrap_or_default()
+    }
+
+    /// Whoever runs, and where in [`VirtualCores::turns`] the turn is that he is in, or comes to next. `None`: nobody does, or it is not noted.
+    pub(crate) fn turn(&self) -> Option<(usize, usize)> {
+        self.with(|State { clocks, noted, .. }| {
+            let worker = clocks.running()?;
+            Some((worker, noted.as_ref()?.place_of(worker)))
+        })
     }
 
     /// How their steps are priced.
@@ -243,7 +279,9 @@ impl VirtualCores {
         }
         let core_of = |worker| match &self.schedule {
             Schedule::Machine(machine) => self.placement.core_of(worker, machine),
-            Schedule::Random | Schedule::Priorities { .. } | Schedule::Messages => worker,
+            Schedule::Random | Schedule::Priorities { .. } | Schedule::Turns(_) | Schedule::Messages => {
+                worker
+            }
         };
         let _under_way = UnderWay::begin(&self.state, (0..wanted).map(core_of).collect())?;
         self.take_line_counts();
@@ -252,7 +290,7 @@ impl VirtualCores {
         Ok(report)
     }
 
-    /// Whether the run has come to one of its limits, so that whoever runs should end.
+    /// Whether the run has come to one of its limits, or nobody was left to wake those who waited: whoever runs should end.
     pub fn is_over(&self) -> bool {
         self.clocks(|clocks| clocks.is_over())
     }
@@ -279,8 +317,10 @@ impl VirtualCores {
 
     /// Lets so much time pass for whoever runs, and those go on whose clocks are behind then.
     fn advance(&self, duration_ps: u64) {
-        let next = self.clocks(|clocks| {
-            clocks.set_now(clocks.now_ps().saturating_add(duration_ps));
+        let next = self.with(|state| {
+            state.note();
+            let State { clocks, pricing, .. } = state;
+            clocks.set_now(pricing.pass(duration_ps, clocks));
             clocks.must_let_go_first()
         });
         if next.is_some() {
@@ -302,7 +342,10 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        with(&self.state, |state| state.clocks.wake(self.worker, self.after_ps));
+        with(&self.state, |State { clocks, pricing, .. }| {
+            let woken_ps = clocks.now_ps() + self.after_ps;
+            clocks.wake(self.worker, pricing.goes_on_ps(self.worker, woken_ps, clocks));
+        });
     }
 }
 
@@ -315,11 +358,12 @@ impl Host for VirtualCores {
         let Some(run) = under_way(&self.state) else { return };
         match run.knows_lines {
             // What is no line of the model costs nothing, and others need not go first.
-            true => {
-                if let Some(line) = line().into() {
-                    run.touch(Some(line), access);
-                }
-            }
+            true => match line().into() {
+                Some(line) => run.touch(Some(line), access),
+                // (Where turns are told, it is a step like any other.)
+                None if run.notes_turns => run.state.borrow_mut().note(),
+                None => {}
+            },
             false => run.touch(None, access),
         }
     }
@@ -341,12 +385,14 @@ impl Host for VirtualCores {
     }
 
     fn spin(&self, _: u32) {
-        let put_off = self.with(|State { clocks, pricing, .. }| {
+        let put_off = self.with(|state| {
+            let State { clocks, pricing, .. } = state;
             let pause_ps = pricing.pause_ps(clocks);
             match pricing.knows_lines() && clocks.puts_off() {
                 // Whoever spins looks at a line next, and others go on before that.
                 true => {
                     clocks.set_now(clocks.now_ps() + pause_ps);
+                    state.note();
                     None
                 }
                 false => Some(pause_ps),
@@ -399,6 +445,10 @@ impl Host for VirtualCores {
                 self.advance(self.wake_ps());
             }
         }
+    }
+
+    fn is_over(&self) -> bool {
+        VirtualCores::is_over(self)
     }
 
     fn sleep_ns(&self, duration_ns: u64) {

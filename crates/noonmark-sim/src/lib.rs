@@ -13,7 +13,7 @@
 //! 1. [`machine`]: the machines, with all constants and their sources.
 //! 2. [`lines`]: cache lines: who has them, and what it costs to get at them.
 //! 3. [`cores`]: workers as coroutines, and who of them runs next.
-//! 4. [`pricing`]: what steps cost, on a machine, or in schedules that are made to find bugs.
+//! 4. [`pricing`]: what steps cost, on a machine, or in schedules that are made to find bugs; [`turns`]: schedules as lists, and how they are made shorter.
 //! 5. [`host`]: what the engine sees of it.
 //! 6. [`experiment`]: a workload on them, measured in virtual time.
 //! 7. [`memory`]: the transactional memory on them, measured in the same way.
@@ -59,6 +59,7 @@ pub mod pricing;
 pub mod replay;
 pub mod repro;
 pub mod trace;
+pub mod turns;
 
 pub use cores::{Limit, Limits, Report, SimulationError};
 pub use host::{Placement, VirtualCores};

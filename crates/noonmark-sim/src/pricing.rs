@@ -11,19 +11,25 @@
 //!   `n` workers in `k` steps with a probability of at least `1 / (n * k^(d - 1))`, which is far more than by chance if `d` is
 //!   small, as it nearly always is. In terms of clocks: a priority is a head start that no run uses up, and to become the last is to
 //!   lose all of it.
+//! - *As told*: a list of turns, to see a schedule again, or one that is shorter. Each turn is a slot of time, in which only its worker is; when all have
+//!   been, the workers go on one after the other, each until it ends or waits.
 //!
 //! What it does not do: it moves no clock.
 
 use crate::cores::Clocks;
 use crate::lines::{LineCounts, Lines};
 use crate::machine::{Machine, Picoseconds};
+use crate::turns::Turns;
 use noonmark_core::{Access, Line, Work};
 
 /// A head start by one priority, where a step takes a picosecond: more than a run of the fuzzer has steps.
 const HEAD_START_PS: Picoseconds = 10_000_000;
 
+/// From one turn that is told to the next, where a step takes a picosecond: more than a run of the fuzzer has steps.
+const TURN_PS: Picoseconds = 10_000_000;
+
 /// How steps are priced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// As on this machine.
     Machine(Machine),
@@ -36,6 +42,8 @@ pub enum Schedule {
         /// Within so many steps, about as many as the run has.
         steps: u64,
     },
+    /// As told.
+    Turns(Turns),
     /// Of workers that share no memory, and have messages from each other: their time is what they say it is.
     Messages,
 }
@@ -45,7 +53,7 @@ impl Schedule {
     pub fn cores(&self) -> usize {
         match self {
             Schedule::Machine(machine) => machine.cores(),
-            Schedule::Random | Schedule::Priorities { .. } => 64,
+            Schedule::Random | Schedule::Priorities { .. } | Schedule::Turns(_) => 64,
             Schedule::Messages => usize::MAX,
         }
     }
@@ -59,7 +67,60 @@ pub(crate) enum Pricing {
         changes: Vec<u64>,
         steps: u64,
     },
+    Turns(Told),
     Messages,
+}
+
+/// Turns that are told, and how far workers are with theirs.
+pub(crate) struct Told {
+    turns: Turns,
+    /// When the first one begins.
+    began_ps: Picoseconds,
+    /// Of each worker which turn it is in, or comes to next, and how many steps are left of it. Behind the last: it has none left.
+    at: Vec<(usize, u64)>,
+}
+
+impl Told {
+    /// A worker has come to its next turn from this one on: when that begins.
+    fn come_to(&mut self, worker: usize, from: usize) -> Picoseconds {
+        let turns = self.turns.as_slice();
+        let next = self.turns.next_of(worker, from);
+        let (turn, steps) = next.map_or((turns.len(), 0), |next| (next, turns[next].steps));
+        self.at[worker] = (turn, steps);
+        let slot = if next.is_some() { turn } else { turn + worker };
+        self.began_ps + TURN_PS * slot as u64
+    }
+
+    /// A worker begins: when its first turn does.
+    fn begin(&mut self, worker: usize, began_ps: Picoseconds) -> Picoseconds {
+        self.began_ps = began_ps;
+        self.at.resize(self.at.len().max(worker + 1), (0, 0));
+        self.come_to(worker, 0)
+    }
+
+    fn has_turns_left(&self, worker: usize) -> bool {
+        self.at.get(worker).is_some_and(|(turn, _)| *turn < self.turns.as_slice().len())
+    }
+
+    /// A worker takes a step: when its next is due.
+    fn step(&mut self, worker: usize, now_ps: Picoseconds) -> Picoseconds {
+        let (turn, steps) = self.at[worker];
+        if !self.has_turns_left(worker) {
+            return now_ps + 1;
+        }
+        self.at[worker].1 = steps - 1;
+        let due_ps = if steps > 1 { 0 } else { self.come_to(worker, turn + 1) };
+        due_ps.max(now_ps + 1)
+    }
+
+    /// When a worker goes on that is woken, `last_ps` being when the last of them is due: when its turn comes. (Whoever has taken
+    /// the last step of a turn is ahead of those whom that step wakes.)
+    fn goes_on_ps(&self, worker: usize, last_ps: Picoseconds) -> Picoseconds {
+        match self.has_turns_left(worker) {
+            true => self.began_ps + TURN_PS * self.at[worker].0 as u64,
+            false => last_ps + TURN_PS,
+        }
+    }
 }
 
 impl Pricing {
@@ -70,6 +131,7 @@ impl Pricing {
             }
             Schedule::Random => Pricing::Random,
             Schedule::Messages => Pricing::Messages,
+            Schedule::Turns(turns) => Pricing::Turns(Told { turns, began_ps: 0, at: Vec::new() }),
             Schedule::Priorities { changes, steps } => {
                 let mut changes: Vec<u64> = (0..changes).map(|_| random() % steps.max(1)).collect();
                 changes.sort_unstable_by(|a, b| b.cmp(a));
@@ -78,12 +140,13 @@ impl Pricing {
         }
     }
 
-    /// When a worker may begin, at the earliest.
-    pub(crate) fn start_ps(&self, random: u64) -> Picoseconds {
+    /// When a worker may begin, at the earliest, of a run that begins now.
+    pub(crate) fn start_ps(&mut self, worker: usize, now_ps: Picoseconds, random: u64) -> Picoseconds {
         match self {
             // Within a microsecond, so that they do not march in step.
-            Pricing::Machine(..) | Pricing::Random | Pricing::Messages => random % 1_000_000,
-            Pricing::Priorities { .. } => random % 1_000 * HEAD_START_PS,
+            Pricing::Machine(..) | Pricing::Random | Pricing::Messages => now_ps + random % 1_000_000,
+            Pricing::Priorities { .. } => now_ps + random % 1_000 * HEAD_START_PS,
+            Pricing::Turns(told) => told.begin(worker, now_ps),
         }
     }
 
@@ -135,6 +198,7 @@ impl Pricing {
                 }
                 now_ps + 1
             }
+            Pricing::Turns(told) => told.step(core, now_ps),
             Pricing::Messages => now_ps,
         }
     }
@@ -143,7 +207,7 @@ impl Pricing {
     pub(crate) fn work_ps(&self, work: Work) -> Picoseconds {
         match self {
             Pricing::Machine(machine, _) => machine.work_ps(work),
-            Pricing::Random | Pricing::Priorities { .. } | Pricing::Messages => 0,
+            Pricing::Random | Pricing::Priorities { .. } | Pricing::Turns(_) | Pricing::Messages => 0,
         }
     }
 
@@ -154,6 +218,17 @@ impl Pricing {
             Pricing::Random | Pricing::Messages => 1_000,
             // Whoever spins waits for somebody, who is to go on first.
             Pricing::Priorities { .. } => clocks.last_ps() - clocks.now_ps() + 1,
+            Pricing::Turns(_) => clocks.last_ps() - clocks.now_ps() + TURN_PS,
+        }
+    }
+
+    /// Whoever runs does nothing for so long: until when.
+    pub(crate) fn pass(&mut self, duration_ps: Picoseconds, clocks: &Clocks) -> Picoseconds {
+        let now_ps = clocks.now_ps();
+        match (self, clocks.running()) {
+            // Where it is told who goes on, that is a step like any other.
+            (Pricing::Turns(told), Some(worker)) if told.has_turns_left(worker) => told.step(worker, now_ps),
+            _ => now_ps.saturating_add(duration_ps),
         }
     }
 
@@ -169,7 +244,7 @@ impl Pricing {
     pub(crate) fn watch(&mut self, worker: usize, core: usize, line: Line) -> Option<Picoseconds> {
         match self {
             Pricing::Machine(_, lines) => lines.watch(worker, core, line),
-            Pricing::Random | Pricing::Priorities { .. } | Pricing::Messages => None,
+            Pricing::Random | Pricing::Priorities { .. } | Pricing::Turns(_) | Pricing::Messages => None,
         }
     }
 
@@ -184,7 +259,15 @@ impl Pricing {
     pub(crate) fn wake_ps(&self) -> Picoseconds {
         match self {
             Pricing::Machine(machine, _) => machine.near_ps,
-            Pricing::Random | Pricing::Priorities { .. } | Pricing::Messages => 1,
+            Pricing::Random | Pricing::Priorities { .. } | Pricing::Turns(_) | Pricing::Messages => 1,
+        }
+    }
+
+    /// When a worker goes on who is woken at this time.
+    pub(crate) fn goes_on_ps(&self, worker: usize, woken_ps: Picoseconds, clocks: &Clocks) -> Picoseconds {
+        match self {
+            Pricing::Turns(told) => told.goes_on_ps(worker, clocks.last_ps()),
+            _ => woken_ps,
         }
     }
 
@@ -192,7 +275,9 @@ impl Pricing {
     pub(crate) fn take_counts(&mut self) -> LineCounts {
         match self {
             Pricing::Machine(_, lines) => lines.take_counts(),
-            Pricing::Random | Pricing::Priorities { .. } | Pricing::Messages => LineCounts::default(),
+            Pricing::Random | Pricing::Priorities { .. } | Pricing::Turns(_) | Pricing::Messages => {
+                LineCounts::default()
+            }
         }
     }
 }

@@ -160,10 +160,7 @@ impl Gate {
                 break self.go_inside(slot, caller, host, slots, deadline_ns);
             } else if turn.is_some() {
                 break Passed::Outside { patient: false };
-            } else if deadline_ns.is_some_and(|deadline| host.now_ns() >= deadline)
-                // A host that tells him before his time that it is up is coming to an end, and nobody may be left to open the gate.
-                || host.now_ns() < until_ns
-            {
+            } else if deadline_ns.is_some_and(|deadline| host.now_ns() >= deadline) || host.is_over() {
                 break Passed::Late;
             } else if self.lets_in(true) {
                 break Passed::Outside { patient: true };

@@ -32,6 +32,8 @@ pub enum Bug {
     ReadsForgotten,
     /// `fixed`: who reads what is under the intent of somebody later leaves nothing behind.
     ReadUnderIntentUnseen,
+    /// `fixed`: who reads what is under an intent does not look whose it is by then.
+    IntentMistaken,
     /// `fixed`: a reader does not look again whether somebody has placed an intent meanwhile.
     IntentNotMet,
     /// `fixed`: what is replaced is not kept.

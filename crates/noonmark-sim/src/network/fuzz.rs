@@ -12,7 +12,7 @@ use super::store::{ClusterSpec, ClusterStore};
 use super::{Conditions, Cut};
 use crate::cores::{Limits, SimulationError};
 use crate::experiment::make_workers;
-use crate::fuzz::{Seeded, Verdict, fewer};
+use crate::fuzz::{Fault, Seeded, Verdict};
 use noonmark::branch::{BranchHost, FROZEN_TICKS};
 use noonmark::{Leases, Order, Protocol, RANGE_ROOM_DEFAULT, Timestamp};
 use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
@@ -394,50 +394,48 @@ impl ClusterCase {
         let report = match report {
             Ok(report) => report,
             Err(SimulationError::NobodyLeft(workers)) => {
-                return Ok(Verdict::Broken(format!(
-                    "workers {workers:?} waited, and nobody was left to wake them"
-                )));
+                let words = format!("workers {workers:?} waited, and nobody was left to wake them");
+                return Ok(Verdict::Broken(Fault::Stranded, words));
             }
             Err(error) => return Err(RunError::Setting(error.to_string())),
         };
         let Ended { mut workers, committed, error, latest } = ended.into_inner();
         if let Some(limit) = report.limit {
             let refused = store.conflicts().rules;
-            return Ok(Verdict::Broken(format!(
+            let words = format!(
                 "the run came to its limit ({limit:?}) after {committed} commits; refused by {refused:?}"
-            )));
+            );
+            return Ok(Verdict::Broken(Fault::Endless, words));
         }
         if let Some(error) = error {
-            return Ok(Verdict::Broken(format!("a transaction failed for good: {error}")));
+            let words = format!("a transaction failed for good: {error}");
+            return Ok(Verdict::Broken(Fault::Failed, words));
         }
         if self.nothing_is_late()
             && let Some(count) = store.conflicts().rules.get("cluster: wait")
         {
-            return Ok(Verdict::Broken(format!(
-                "{count} waited in a circle, as nothing was late on its way"
-            )));
+            let words = format!("{count} waited in a circle, as nothing was late on its way");
+            return Ok(Verdict::Broken(Fault::Stranded, words));
         }
         let holding: usize = (0..store.network().servers())
             .filter_map(|server| store.network().with_server(server, |participant| participant.holding()))
             .sum();
         if holding > 0 {
-            return Ok(Verdict::Broken(format!(
-                "all clients have ended, and {holding} of their transactions hold locks"
-            )));
+            let words = format!("all clients have ended, and {holding} of their transactions hold locks");
+            return Ok(Verdict::Broken(Fault::Outcome, words));
         }
         // Each session has an order of its own: who wants to see what all others have left must be told how late it is.
         loader.client().raise_floor(latest);
         // Whoever is alone gets on: nothing that was left behind is in his way for ever.
         for worker in &mut workers {
             if let Err(Failure::Abort(abort)) = workload.execute(&mut loader, worker) {
-                return Ok(Verdict::Broken(format!(
-                    "nobody else was left, and a transaction failed all the same: {abort}"
-                )));
+                let words = format!("nobody else was left, and a transaction failed all the same: {abort}");
+                return Ok(Verdict::Broken(Fault::Failed, words));
             }
         }
         let conditions = workload.check(&mut loader, &mut workers)?;
         Ok(match conditions.into_iter().find(|condition| !condition.holds) {
-            Some(condition) => Verdict::Broken(condition.words),
+            Some(condition) => Verdict::Broken(Fault::Outcome, condition.words),
             None => Verdict::Holds { committed, steps: report.steps },
         })
     }
@@ -460,6 +458,8 @@ struct Ended<W> {
 }
 
 impl Seeded for ClusterCase {
+    const ON_CLUSTERS: bool = true;
+
     fn draw(seed: u64, protocols: &[Protocol]) -> Self {
         ClusterCase::draw(seed, protocols)
     }
@@ -468,11 +468,12 @@ impl Seeded for ClusterCase {
         ClusterCase::run(self)
     }
 
-    fn smaller(&self) -> Vec<Self> {
-        let clients = fewer(self.clients).map(|clients| ClusterCase { clients, ..self.clone() });
-        let transactions =
-            fewer(self.transactions).map(|transactions| ClusterCase { transactions, ..self.clone() });
-        clients.chain(transactions).collect()
+    fn size(&self) -> (usize, usize) {
+        (self.clients, self.transactions)
+    }
+
+    fn sized(&self, (clients, transactions): (usize, usize)) -> Self {
+        ClusterCase { clients, transactions, ..self.clone() }
     }
 
     fn kinds(&self) -> Vec<&'static str> {

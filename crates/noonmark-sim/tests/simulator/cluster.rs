@@ -15,7 +15,7 @@ fn first_broken(
 ) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| match run(ClusterCase::draw(seed, protocols))? {
         Verdict::Holds { .. } => None,
-        Verdict::Broken(why) => Some((seed, why)),
+        Verdict::Broken(_, why) => Some((seed, why)),
     })
 }
 
@@ -43,7 +43,7 @@ fn money_is_conserved_by_updates_at_commit() {
         for case in banks.take(6) {
             match case.run().unwrap() {
                 Verdict::Holds { committed: some, .. } => committed += some,
-                Verdict::Broken(why) => panic!("{case}: {why}"),
+                Verdict::Broken(_, why) => panic!("{case}: {why}"),
             }
         }
         assert!(committed > 100, "{protocols:?}: {committed}");

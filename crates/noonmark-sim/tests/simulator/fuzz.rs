@@ -163,18 +163,17 @@ fn planted_bugs_are_found() {
             },
             _ => case,
         };
-        let fails = |case: &Case| {
-            let verdict = case.run_on(|builder| builder.plant(bug)).unwrap();
-            matches!(verdict, Verdict::Broken(_))
-        };
+        let fault = |case: &Case| case.run_on(|builder| builder.plant(bug)).unwrap().fault();
         let names: Vec<_> = protocols.iter().map(|protocol| protocol.name()).collect();
-        let found = (0..seeds).map(|seed| shape(Case::draw(seed, protocols))).find(&fails);
+        let found =
+            (0..seeds).map(|seed| shape(Case::draw(seed, protocols))).find(|case| fault(case).is_some());
         let Some(found) = found else {
             missed.push(format!("{bug:?} under {names:?}"));
             return;
         };
         // The engine is not to blame for it.
         assert!(matches!(found.run().unwrap(), Verdict::Holds { .. }), "{found}");
+        let fails = |case: &Case| fault(case) == fault(&found);
         let smaller = found.clone().shrink(fails);
         assert!(fails(&smaller), "{smaller}");
         assert!(
@@ -245,4 +244,32 @@ fn planted_bugs_are_found() {
     try_to_find(Bug::MadeWholeUnsealed, &locking, 2_000);
     try_to_find(Bug::SplitAtOldTime, &[TicToc], 10_000);
     assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+/// A schedule in which a bug shows is made into one of a few turns, in which it still shows, and only if it is there.
+#[test]
+fn bugs_show_in_a_few_turns() {
+    use Protocol::*;
+    for (bug, protocol, turns_max) in [
+        (Bug::SkipValidation, TicToc, 8),
+        (Bug::LocksIgnored, Occ, 8),
+        (Bug::UnlockBeforeInstall, TwoPhaseNoWait, 8),
+        (Bug::ReadsForgotten, Fixed, 8),
+        (Bug::ReadersNotPushed, Dynamic, 8),
+    ] {
+        let fault = |case: &Case| case.run_on(|builder| builder.plant(bug)).unwrap().fault();
+        let found =
+            (0..).map(|seed| Case::draw(seed, &[protocol])).find(|case| fault(case).is_some()).unwrap();
+        let fails = |case: &Case| fault(case) == fault(&found);
+        let smaller = found.clone().shrink(fails);
+        let told = smaller.clone().shorten_on(|builder| builder.plant(bug), fails).unwrap();
+        let turns = told.turns().unwrap_or_else(|| panic!("{bug:?}: {told} does not fail by its turns"));
+        assert!(turns.as_slice().len() <= turns_max, "{bug:?}: {told}: {turns}");
+        assert!(fails(&told), "{bug:?}: {told}");
+        assert!(matches!(told.run().unwrap(), Verdict::Holds { .. }), "{bug:?}: {told}");
+        // What is told can be read, and told again.
+        assert_eq!(turns.to_string().parse().as_ref(), Ok(turns));
+        let story = told.story().unwrap();
+        assert!(story.contains("T0 begins") && story.contains("commits ("), "{story}");
+    }
 }

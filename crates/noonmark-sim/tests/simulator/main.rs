@@ -16,3 +16,4 @@ mod repro;
 mod repro_cluster_ranges;
 mod repro_cluster_tpcc;
 mod spanning_options;
+mod suspended;

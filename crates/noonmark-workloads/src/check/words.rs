@@ -10,10 +10,7 @@ use super::access::{Accesses, Contradiction, Internal, Read, Seen};
 use super::cycle::Step;
 use super::graph::EdgeKind;
 use super::{lists, registers};
-use crate::history::{History, MicroOp, Model, TransactionId, Value};
-
-/// Of a long list the last elements shown.
-const LIST_SHOWN: usize = 8;
+use crate::history::{History, MicroOp, Model, TransactionId, Value, list_text};
 
 /// A transaction where it is first named.
 fn full(history: &History, number: u32) -> String {
@@ -24,20 +21,6 @@ fn full(history: &History, number: u32) -> String {
 
 fn short(number: u32) -> TransactionId {
     TransactionId(number)
-}
-
-fn list_text(list: &[Value]) -> String {
-    let mut text = String::from("[");
-    let hidden = list.len().saturating_sub(LIST_SHOWN);
-    if hidden > 0 {
-        _ = write!(text, "{hidden} more … ");
-    }
-    for (place, value) in list[hidden..].iter().enumerate() {
-        let space = if place > 0 { " " } else { "" };
-        _ = write!(text, "{space}{value}");
-    }
-    text.push(']');
-    text
 }
 
 fn value_text(value: Option<Value>) -> String {

@@ -40,7 +40,7 @@ mod read;
 mod write;
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
@@ -165,6 +165,45 @@ pub enum MicroOp {
         /// The registers that were there; `None` is *not read*.
         found: Option<Vec<(Key, Value)>>,
     },
+}
+
+/// Of a long list the last elements shown.
+const LIST_SHOWN: usize = 8;
+
+/// A list in words.
+pub(crate) fn list_text(list: &[Value]) -> String {
+    let mut text = String::from("[");
+    let hidden = list.len().saturating_sub(LIST_SHOWN);
+    if hidden > 0 {
+        _ = write!(text, "{hidden} more … ");
+    }
+    for (place, value) in list[hidden..].iter().enumerate() {
+        let space = if place > 0 { " " } else { "" };
+        _ = write!(text, "{space}{value}");
+    }
+    text.push(']');
+    text
+}
+
+/// In words, as in `read 5 as [1 2]`.
+impl fmt::Display for MicroOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Append { key, value } => write!(f, "append {value} to {key}"),
+            Self::ReadList { key, list: Some(list) } => write!(f, "read {key} as {}", list_text(list)),
+            Self::Write { key, value: Some(value) } => write!(f, "write {value} to {key}"),
+            Self::Write { key, value: None } => write!(f, "delete {key}"),
+            Self::ReadRegister { key, value: Some(value) } => write!(f, "read {key} as {value}"),
+            Self::ReadRegister { key, value: None } => write!(f, "find no {key}"),
+            Self::ReadList { key, list: None } => write!(f, "read {key}"),
+            Self::Scan { low, high, found } => {
+                write!(f, "scan {low} to {high}")?;
+                let Some(found) = found else { return Ok(()) };
+                let found: Vec<String> = found.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+                write!(f, " and find {{{}}}", found.join(", "))
+            }
+        }
+    }
 }
 
 impl MicroOp {

@@ -191,6 +191,12 @@ impl Recorder {
         rewritten
     }
 
+    /// The steps of the transaction that has ended last.
+    pub(crate) fn last_steps(&self) -> &[MicroOp] {
+        let before = self.attempts.len().checked_sub(2).and_then(|at| self.attempts.get(at));
+        &self.ops[before.map_or(0, |attempt| attempt.ops_end)..self.ops_end()]
+    }
+
     /// How many transactions have ended.
     #[must_use]
     pub fn attempts(&self) -> usize {

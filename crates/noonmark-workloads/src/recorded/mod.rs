@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::bank::Updates;
-use crate::history::{Outcome, Process, Recorder};
+use crate::history::{MicroOp, Outcome, Process, Recorder};
 use crate::random::Random;
 use crate::store::{Appends, Failure, Granularity, IndexKind, Session, Store, TxnResult};
 use crate::verdict::{self, Promise};
@@ -160,6 +160,13 @@ pub struct RecordedWorker {
     steps: Vec<Step>,
     /// The rows of the steps' keys, by their tables, where they are looked up together.
     rows: Vec<Vec<u64>>,
+}
+
+impl RecordedWorker {
+    /// The steps of the transaction that has ended last.
+    pub fn last_steps(&self) -> &[MicroOp] {
+        self.recorder.last_steps()
+    }
 }
 
 /// What the keys hold: lists or registers.
