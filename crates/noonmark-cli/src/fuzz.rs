@@ -155,7 +155,10 @@ impl std::fmt::Display for Ran {
 /// What is drawn from a seed, changed as the user wants it.
 fn case_of<C: Seeded>(args: &Fuzz, seed: u64, protocols: &[Protocol]) -> Result<C, Failure> {
     let drawn = C::draw(seed, protocols);
-    let case = args.size.map_or(drawn, |size| C::draw(seed, protocols).sized(size));
+    let case = match args.size {
+        Some(size) => drawn.sized(size),
+        None => drawn,
+    };
     let Some(turns) = &args.turns else { return Ok(case) };
     let (workers, _) = case.size();
     if let Some(turn) = turns.as_slice().iter().find(|turn| turn.worker >= workers) {
