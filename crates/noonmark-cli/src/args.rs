@@ -470,7 +470,8 @@ pub struct Fuzz {
     #[arg(long)]
     pub cluster: bool,
 
-    /// Each protocol by itself, and then all of them mixed: as many seeds as it takes until so many transactions have committed
+    /// Each protocol by itself, and then all of them mixed: as many seeds, from the first of --seeds on, as it takes until so many transactions
+    /// have committed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub transactions: Option<u64>,
 

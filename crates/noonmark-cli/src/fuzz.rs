@@ -42,7 +42,8 @@ fn run_cases<C: Seeded>(args: &Fuzz, protocols: Vec<Protocol>) -> Result<(), Fai
         let Ran { seeds, broken, transactions, steps, .. } = ran;
         let others = if broken > 0 { " in the others" } else { "" };
         output::print(&format!(
-            "{seeds} seeds, {broken} of them broken; {transactions} transactions committed{others}, in {steps} steps\n"
+            "{}, {broken} of them broken; {transactions} transactions committed{others}, in {steps} steps\n",
+            in_seeds(seeds)
         ))?;
         return ran.result();
     };
@@ -133,10 +134,7 @@ impl Ran {
     fn result(&self) -> Result<(), Failure> {
         match self.broken {
             0 => Ok(()),
-            broken => Err(Failure::run(format!(
-                "{broken} of {} seeds show what no serial execution could",
-                self.seeds
-            ))),
+            broken => Err(Failure::run(format!("{broken} of {} show what may not be", in_seeds(self.seeds)))),
         }
     }
 }
@@ -144,12 +142,18 @@ impl Ran {
 impl std::fmt::Display for Ran {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Ran { seeds, broken, transactions, kinds, .. } = self;
-        write!(f, "{transactions} transactions committed in {seeds} seeds, {broken} seeds broken")?;
+        let seeds = in_seeds(*seeds);
+        write!(f, "{transactions} transactions committed in {seeds}, {broken} of them broken")?;
         for (at, (kind, count)) in kinds.iter().enumerate() {
             write!(f, "{}{count} {kind}", if at == 0 { " (" } else { ", " })?;
         }
         f.write_str(if kinds.is_empty() { "" } else { ")" })
     }
+}
+
+/// So many seeds, in words.
+fn in_seeds(seeds: u64) -> String {
+    format!("{seeds} seed{}", if seeds == 1 { "" } else { "s" })
 }
 
 /// What is drawn from a seed, changed as the user wants it.

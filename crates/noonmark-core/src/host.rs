@@ -80,6 +80,13 @@ pub trait Host: Send + Sync + 'static {
         let _ = work;
     }
 
+    /// Something has happened to whoever runs that a person would want to read who follows the run: in words, which are worked out only by
+    /// a host that keeps them. Nothing on threads.
+    #[inline(always)]
+    fn tell(&self, what: impl FnOnce() -> String) {
+        let _ = what;
+    }
+
     /// Nanoseconds since the host began; never goes back.
     fn now_ns(&self) -> u64;
 

@@ -15,18 +15,21 @@
 use crate::cores::{Limits, Report, SimulationError};
 use crate::experiment::make_workers;
 use crate::pricing::Schedule;
-use crate::turns::{Turn, Turns};
+use crate::turns::{Noted, Turns};
 use crate::{Machine, VirtualCores};
 use noonmark::{Builder, Database, Leases, Order, PASSES_MAX_DEFAULT, Policy, Protocol};
+use noonmark_core::Host;
 use noonmark_workloads::bank::Updates;
 use noonmark_workloads::engine::EngineStore;
-use noonmark_workloads::history::{MicroOp, TransactionId};
+use noonmark_workloads::history::TransactionId;
 use noonmark_workloads::random::Random;
 use noonmark_workloads::recorded::{Kind, Recorded, RecordedSpec, RecordedWorker};
 use noonmark_workloads::store::{Failure, Granularity, IndexKind, Store};
 use noonmark_workloads::workload::{RunError, Share, Workload};
 use std::cell::RefCell;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 use std::time::Duration;
 
 /// One case of the fuzzer.
@@ -142,6 +145,8 @@ pub enum Fault {
     Endless,
     /// A transaction failed for good.
     Failed,
+    /// Something panicked.
+    Panicked,
 }
 
 /// What became of a case.
@@ -168,32 +173,33 @@ impl Verdict {
     }
 }
 
-/// A case that has been run, and who did what in which turn.
+/// A case that has been run, and what was noted of it.
 struct Ran {
     verdict: Verdict,
-    turns: Turns,
-    /// Of whom, in which turn of his at the earliest, what happened.
-    events: Vec<(usize, usize, String)>,
+    noted: Noted,
 }
 
-impl Ran {
-    /// The turns, with what happened in them.
-    fn story(&self) -> String {
-        let turns = self.turns.as_slice();
-        let mut happened = vec![Vec::new(); turns.len()];
-        for (worker, from, what) in &self.events {
-            // What comes after all steps of his belongs to the last.
-            let last = || turns.iter().rposition(|turn| turn.worker == *worker);
-            if let Some(at) = self.turns.next_of(*worker, *from).or_else(last) {
-                happened[at].push(what.as_str());
-            }
-        }
-        let line = |(Turn { worker, steps }, happened): (&Turn, Vec<&str>)| {
-            let line = format!("  worker {worker}, {steps} steps: {}", happened.join("; "));
-            line.trim_end_matches([' ', ':']).to_owned() + "\n"
-        };
-        turns.iter().zip(happened).map(line).collect()
-    }
+thread_local! {
+    /// What the first panic of a case said, where panics of this thread are caught.
+    static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs a case. If anything in it panics, that is what is wrong with it: what the panic says goes into the verdict, and is not printed.
+pub(crate) fn caught(run: impl FnOnce() -> Result<Verdict, RunError>) -> Result<Verdict, RunError> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| match CAUGHT.take() {
+            // Nobody catches it here: as it was before.
+            None => before(panic),
+            Some(first) if first.is_empty() => CAUGHT.set(Some(panic.to_string().replace('\n', " "))),
+            first => CAUGHT.set(first),
+        }));
+    });
+    CAUGHT.set(Some(String::new()));
+    let verdict = catch_unwind(AssertUnwindSafe(run));
+    let words = CAUGHT.take().unwrap_or_default();
+    verdict.unwrap_or(Ok(Verdict::Broken(Fault::Panicked, words)))
 }
 
 impl Case {
@@ -315,7 +321,7 @@ impl Case {
         fails: impl Fn(&Self) -> bool,
     ) -> Result<Self, RunError> {
         let cores = VirtualCores::scheduled(self.schedule.clone(), self.seed).note_turns();
-        let turns = self.run_noted(cores, build)?.turns;
+        let turns = self.run_noted(cores, build)?.noted.turns;
         let told = |turns: &Turns| Case { schedule: Schedule::Turns(turns.clone()), ..self.clone() };
         if !fails(&told(&turns)) {
             return Ok(self);
@@ -328,6 +334,15 @@ impl Case {
         cores: VirtualCores,
         build: impl FnOnce(Builder<VirtualCores>) -> Builder<VirtualCores>,
     ) -> Result<Ran, RunError> {
+        let verdict = caught(|| self.run_within(&cores, build))?;
+        Ok(Ran { verdict, noted: cores.take_noted() })
+    }
+
+    fn run_within(
+        &self,
+        cores: &VirtualCores,
+        build: impl FnOnce(Builder<VirtualCores>) -> Builder<VirtualCores>,
+    ) -> Result<Verdict, RunError> {
         let setting = |error: &dyn fmt::Display| RunError::Setting(error.to_string());
         let order = match self.protocols[0].keeps_versions() {
             true => Order::Beginning,
@@ -372,46 +387,42 @@ impl Case {
         let report = cores.run(
             limits,
             workers.into_iter().map(|mut worker| {
-                let (store, workload, cores, ended) = (&store, &workload, &cores, &ended);
+                let (store, workload, ended) = (&store, &workload, &ended);
                 move || {
                     let mut session = match store.session() {
                         Ok(session) => session,
                         Err(error) => return ended.borrow_mut().error = Some(error.to_string()),
                     };
+                    let told_to = cores.clone();
+                    worker.listen(move |op| told_to.tell(|| op.to_string()));
                     for _ in 0..self.transactions {
                         if cores.is_over() {
                             break;
                         }
                         // (The checker numbers them in the same order.)
-                        let id = TransactionId(ended.borrow_mut().begin(cores));
-                        let ended_so = workload.execute(&mut session, &mut worker);
-                        let mut ended = ended.borrow_mut();
-                        let outcome = match ended_so {
+                        let id = TransactionId(ended.borrow_mut().begin());
+                        cores.tell(|| id.to_string());
+                        let outcome = match workload.execute(&mut session, &mut worker) {
                             Ok(()) => {
-                                ended.committed += 1;
+                                ended.borrow_mut().committed += 1;
                                 "commits"
                             }
                             Err(Failure::Rollback) => "calls itself off",
                             Err(Failure::Abort(abort)) => {
                                 if !abort.is_retryable() {
-                                    ended.error.get_or_insert(abort.to_string());
+                                    ended.borrow_mut().error.get_or_insert(abort.to_string());
                                 }
                                 "gives up"
                             }
                         };
-                        ended.happens(cores, || {
-                            let steps: Vec<String> =
-                                worker.last_steps().iter().map(MicroOp::to_string).collect();
-                            format!("{id} {outcome} ({})", steps.join(", "))
-                        });
+                        cores.tell(|| format!("{id} {outcome}"));
                     }
                     ended.borrow_mut().workers.push(worker);
                 }
             }),
         );
-        let Ended { mut workers, committed, error, events, .. } = ended.into_inner();
-        let turns = cores.turns();
-        let verdict = match (report, error) {
+        let Ended { mut workers, committed, error, .. } = ended.into_inner();
+        Ok(match (report, error) {
             (Err(SimulationError::NobodyLeft(workers)), _) => {
                 let words = format!("workers {workers:?} waited, and nobody was left to wake them");
                 Verdict::Broken(Fault::Stranded, words)
@@ -431,8 +442,7 @@ impl Case {
                     None => Verdict::Holds { committed, steps },
                 }
             }
-        };
-        Ok(Ran { verdict, turns, events })
+        })
     }
 }
 
@@ -445,24 +455,13 @@ struct Ended {
     error: Option<String>,
     /// How many transactions have begun.
     begun: u32,
-    /// As of [`Ran`].
-    events: Vec<(usize, usize, String)>,
 }
 
 impl Ended {
-    /// Whoever runs begins a transaction: its number.
-    fn begin(&mut self, cores: &VirtualCores) -> u32 {
-        let number = self.begun;
+    /// The number of a transaction that begins.
+    fn begin(&mut self) -> u32 {
         self.begun += 1;
-        self.happens(cores, || format!("{} begins", TransactionId(number)));
-        number
-    }
-
-    /// Whoever runs did something, which is kept where turns are noted.
-    fn happens(&mut self, cores: &VirtualCores, what: impl FnOnce() -> String) {
-        if let Some((worker, turn)) = cores.turn() {
-            self.events.push((worker, turn, what()));
-        }
+        self.begun - 1
     }
 }
 
@@ -504,7 +503,7 @@ impl Seeded for Case {
     fn story(&self) -> Option<String> {
         self.turns()?;
         let cores = VirtualCores::scheduled(self.schedule.clone(), self.seed).note_turns();
-        Some(self.run_noted(cores, |builder| builder).ok()?.story())
+        Some(self.run_noted(cores, |builder| builder).ok()?.noted.story())
     }
 
     fn kinds(&self) -> Vec<&'static str> {
@@ -524,6 +523,7 @@ impl fmt::Display for Case {
         let protocols: Vec<&str> = self.protocols.iter().map(|protocol| protocol.name()).collect();
         let schedule = match &self.schedule {
             Schedule::Machine(machine) => format!("as on {}", machine.name),
+            Schedule::Turns(turns) if turns.as_slice().len() == 1 => "in 1 turn".into(),
             Schedule::Turns(turns) => format!("in {} turns", turns.as_slice().len()),
             Schedule::Random | Schedule::Messages => "at random".into(),
             Schedule::Priorities { changes, .. } => format!("by priorities, {changes} changes"),
@@ -575,7 +575,10 @@ mod tests {
             let case = Case { deadline: None, ..Case::draw(seed, Protocol::ALL) };
             let run = |case: &Case| {
                 let cores = VirtualCores::scheduled(case.schedule.clone(), seed).note_turns();
-                case.run_noted(cores, |builder| builder).unwrap()
+                let mut noted = case.run_noted(cores, |builder| builder).unwrap().noted;
+                // The engine's own numbers are by who asked for a session first.
+                noted.events.retain(|event| !event.what.contains('/'));
+                noted
             };
             let first = run(&case);
             let again = case.told(first.turns.clone()).unwrap();

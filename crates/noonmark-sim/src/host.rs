@@ -10,7 +10,7 @@ use crate::cores::{self, Clocks, Limits, Report, SimulationError, Timed};
 use crate::lines::LineCounts;
 use crate::machine::Machine;
 use crate::pricing::{Pricing, Schedule};
-use crate::turns::Turns;
+use crate::turns::{Event, Noted};
 use noonmark_core::{Access, Host, Line, Numbered, Work};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -52,8 +52,8 @@ struct State {
     pricing: Pricing,
     /// Of each worker.
     seen: Vec<Seen>,
-    /// Who has gone on, if that is to be noted.
-    noted: Option<Turns>,
+    /// Who has gone on, and what has happened, if that is to be noted.
+    noted: Option<Noted>,
 }
 
 /// What a worker has touched since his last turn of a spin.
@@ -145,8 +145,8 @@ impl Drop for UnderWay<'_> {
 impl State {
     /// Whoever runs takes a step, which is noted where that is asked for.
     fn note(&mut self) {
-        if let (Some(turns), Some(worker)) = (&mut self.noted, self.clocks.running()) {
-            turns.add(worker, 1);
+        if let (Some(noted), Some(worker)) = (&mut self.noted, self.clocks.running()) {
+            noted.turns.add(worker, 1);
         }
     }
 }
@@ -232,23 +232,15 @@ impl VirtualCores {
         VirtualCores { placement, ..self }
     }
 
-    /// The same cores: from here on it is noted who goes on.
+    /// The same cores: from here on it is noted who goes on, and what happens.
     pub fn note_turns(self) -> Self {
-        self.with(|state| state.noted = Some(Turns::default()));
+        self.with(|state| state.noted = Some(Noted::default()));
         self
     }
 
-    /// Who has gone on since that is noted, and for how many steps.
-    pub fn turns(&self) -> Turns {
-        self.with(|state| state.noted.clone()).unwrap_or_default()
-    }
-
-    /// Whoever runs, and where in [`VirtualCores::turns`] the turn is that he is in, or comes to next. `None`: nobody does, or it is not noted.
-    pub(crate) fn turn(&self) -> Option<(usize, usize)> {
-        self.with(|State { clocks, noted, .. }| {
-            let worker = clocks.running()?;
-            Some((worker, noted.as_ref()?.place_of(worker)))
-        })
+    /// What has been noted; none of it is left.
+    pub fn take_noted(&self) -> Noted {
+        self.with(|state| state.noted.as_mut().map(std::mem::take)).unwrap_or_default()
     }
 
     /// How their steps are priced.
@@ -373,6 +365,15 @@ impl Host for VirtualCores {
         if let Some(run) = under_way(&self.state) {
             let State { clocks, pricing, .. } = &mut *run.state.borrow_mut();
             clocks.set_now(clocks.now_ps() + pricing.work_ps(work));
+        }
+    }
+
+    fn tell(&self, what: impl FnOnce() -> String) {
+        let Some(run) = under_way(&self.state).filter(|run| run.notes_turns) else { return };
+        let what = what();
+        let State { clocks, noted, .. } = &mut *run.state.borrow_mut();
+        if let (Some(Noted { turns, events }), Some(worker)) = (noted, clocks.running()) {
+            events.push(Event { worker, turn: turns.place_of(worker), what });
         }
     }
 

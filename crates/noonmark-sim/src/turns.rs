@@ -1,6 +1,6 @@
 //! Schedules as lists of turns, and how such a list is made shorter.
 //!
-//! A run is noted as who took how many steps, in turn; and a run can be told who is to take how many. What was noted, when told, is the same run
+//! A run is noted as who took how many steps, in turn, and what happened in which turn; and a run can be told who is to take how many. What was noted, when told, is the same run
 //! again, as far as it does not depend on how late it is. So a schedule in which a bug shows can be taken apart: turns are left out, or put off until the worker's
 //! next one, or joined to the one before, as long as the bug still shows. Few are left, and can be read.
 
@@ -105,6 +105,48 @@ impl Turns {
     }
 }
 
+/// What happened to a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The worker.
+    pub worker: usize,
+    /// In which turn, if that is his: otherwise on the way to his next one after it.
+    pub turn: usize,
+    /// In words.
+    pub what: String,
+}
+
+/// A run as it was noted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// Who went on.
+    pub turns: Turns,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
+
+impl Noted {
+    /// The turns, a line each, with what happened in them.
+    pub fn story(&self) -> String {
+        let turns = self.turns.as_slice();
+        let mut happened = vec![Vec::new(); turns.len()];
+        for Event { worker, turn, what } in &self.events {
+            // What comes after all steps of his belongs to the last.
+            let last = || turns.iter().rposition(|turn| turn.worker == *worker);
+            if let Some(at) = self.turns.next_of(*worker, *turn).or_else(last) {
+                // (Which is so of whatever is refused.)
+                happened[at].push(what.trim_end_matches("; nothing was applied, retry is safe"));
+            }
+        }
+        let line = |(Turn { worker, steps }, happened): (&Turn, Vec<&str>)| {
+            let s = if *steps == 1 { "" } else { "s" };
+            let line = format!("  worker {worker}, {steps} step{s}: {}", happened.join("; "));
+            line.trim_end_matches([' ', ':']).to_owned() + "\n"
+        };
+        turns.iter().zip(happened).map(line).collect()
+    }
+}
+
 /// As in `0:14,1:60`; or `none`.
 impl fmt::Display for Turns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -188,6 +230,25 @@ mod tests {
         assert_eq!(first.shrink(fails), turns("0:2,1:4"));
         assert_eq!(turns("0:1").shrink(|_| true), turns("none"));
         assert_eq!(turns("none").to_string(), "none");
+    }
+
+    #[test]
+    fn what_happens_is_told_in_the_turn_in_which_it_does() {
+        let event = |worker, turn, what: &str| Event { worker, turn, what: what.into() };
+        let noted = Noted {
+            turns: turns("0:2,1:1,0:3"),
+            events: vec![
+                event(0, 0, "a"),
+                event(1, 0, "b"),
+                event(0, 1, "c"),
+                event(0, 3, "d"),
+                event(2, 0, "e"),
+            ],
+        };
+        assert_eq!(
+            noted.story(),
+            "  worker 0, 2 steps: a\n  worker 1, 1 step: b\n  worker 0, 3 steps: c; d\n"
+        );
     }
 
     #[test]

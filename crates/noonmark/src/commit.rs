@@ -94,6 +94,9 @@ impl<H: Host> Context<H> {
         }
         self.validate(time)?;
         if !self.writes.is_empty() {
+            if self.is_planted(Bug::PanicWithLocks) && self.statistics.aborts > 0 {
+                panic!("as planted");
+            }
             if self.writes.has_updates() && !self.is_planted(Bug::UpdateBeforeLock) {
                 self.apply_updates()?;
             }

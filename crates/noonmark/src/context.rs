@@ -206,6 +206,7 @@ impl<H: Host> Context<H> {
             self.stop();
             return false;
         }
+        self.shared.host.tell(|| format!("begins as {}", self.txn));
         self.active = true;
         self.failed = false;
         self.conflicted = false;
@@ -397,7 +398,7 @@ impl<H: Host> Context<H> {
         self.conflicted = true;
         let info = &table.get().info;
         self.shared.conflicts.count(self.slot, info, cell, conflict.rule, key);
-        Abort::new(Inner {
+        let abort = Abort::new(Inner {
             kind,
             table: Some(info.clone()),
             key: Some(key.to_vec()),
@@ -405,7 +406,9 @@ impl<H: Host> Context<H> {
             cause: Some(Cause::of(conflict, &self.shared.slots)),
             detail: None,
             attempts: 1,
-        })
+        });
+        self.shared.host.tell(|| format!("refused: {abort}"));
+        abort
     }
 
     /// Counts a conflict that has been explained already.

@@ -9,6 +9,8 @@
 pub enum Bug {
     /// What was read is not looked at again.
     SkipValidation,
+    /// Who has been refused before panics when he has locked what he will write.
+    PanicWithLocks,
     /// What index nodes did not hold is not looked at again.
     SkipLeafCheck,
     /// Values are written before their cells are locked.

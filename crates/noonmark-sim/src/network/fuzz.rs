@@ -12,7 +12,7 @@ use super::store::{ClusterSpec, ClusterStore};
 use super::{Conditions, Cut};
 use crate::cores::{Limits, SimulationError};
 use crate::experiment::make_workers;
-use crate::fuzz::{Fault, Seeded, Verdict};
+use crate::fuzz::{Fault, Seeded, Verdict, caught};
 use noonmark::branch::{BranchHost, FROZEN_TICKS};
 use noonmark::{Leases, Order, Protocol, RANGE_ROOM_DEFAULT, Timestamp};
 use noonmark_cluster::cache::{CacheOptions, ReusePolicy};
@@ -313,6 +313,13 @@ impl ClusterCase {
     /// # Errors
     /// As [`ClusterCase::run`].
     pub fn run_on(
+        &self,
+        build: impl Fn(noonmark::Builder<BranchHost>) -> noonmark::Builder<BranchHost>,
+    ) -> Result<Verdict, RunError> {
+        caught(|| self.run_within(build))
+    }
+
+    fn run_within(
         &self,
         build: impl Fn(noonmark::Builder<BranchHost>) -> noonmark::Builder<BranchHost>,
     ) -> Result<Verdict, RunError> {

@@ -2,6 +2,7 @@
 
 use noonmark::{Bug, IndexKind, Leases, Protocol};
 use noonmark_sim::fuzz::{Case, Fault, Seeded, Verdict};
+use noonmark_sim::network::fuzz::ClusterCase;
 use noonmark_workloads::bank::Updates;
 use noonmark_workloads::recorded::Kind;
 use noonmark_workloads::store::Granularity;
@@ -192,6 +193,9 @@ fn planted_bugs_are_found() {
         }
         try_to_find(Bug::InstallBeforeLock, &[protocol], 20);
     }
+    for protocol in Protocol::ALL {
+        try_to_find(Bug::PanicWithLocks, &[*protocol], 100);
+    }
     for protocol in [Occ, Swiss, Adaptive] {
         try_to_find(Bug::LocksIgnored, &[protocol], 100);
     }
@@ -274,6 +278,22 @@ fn bugs_show_in_a_few_turns() {
         // What is told can be read, and told again.
         assert_eq!(turns.to_string().parse().as_ref(), Ok(turns));
         let story = told.story().unwrap();
-        assert!(story.contains("T0 begins") && story.contains("commits ("), "{story}");
+        let words = ["T0; begins as ", " commits", " to "];
+        assert!(words.iter().all(|word| story.contains(word)), "{story}");
     }
+}
+
+/// What panics is a verdict like any other: it says where, and the turns in which it happened, and the thread goes on.
+#[test]
+fn a_panic_is_told() {
+    let fault = |case: &Case| case.run_on(|builder| builder.plant(Bug::PanicWithLocks)).unwrap();
+    let is_one = |case: &Case| fault(case).fault() == Some(Fault::Panicked);
+    let mut cases = (0..).map(|seed| Case::draw(seed, &[Protocol::TwoPhaseWoundWait]));
+    let smaller = cases.find(is_one).unwrap().shrink(is_one);
+    let told = smaller.shorten_on(|builder| builder.plant(Bug::PanicWithLocks), is_one).unwrap();
+    let Verdict::Broken(_, words) = fault(&told) else { panic!("{told}") };
+    assert!(words.contains("commit.rs:") && words.ends_with("as planted"), "{words}");
+    assert!(told.turns().is_some_and(|turns| turns.as_slice().len() <= 8), "{told}");
+    let panicked = ClusterCase::draw(1, Protocol::ALL).run_on(|_| panic!("as planted")).unwrap();
+    assert_eq!(panicked.fault(), Some(Fault::Panicked));
 }

@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt;
 use std::io::{self, Write};
 
 use super::{MicroOp, Operation, OperationKind, Outcome, Process};
@@ -98,6 +99,15 @@ struct Attempt {
     ops_end: usize,
 }
 
+/// Who is told at once of what a [`Recorder`] keeps.
+struct Listener(Box<dyn FnMut(&MicroOp) + Send>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
 /// What one worker ran, kept until the run is over.
 ///
 /// ```
@@ -118,13 +128,19 @@ pub struct Recorder {
     ops: Vec<MicroOp>,
     /// When the open attempt began.
     open_start_ns: Option<u64>,
+    listener: Option<Listener>,
 }
 
 impl Recorder {
     /// The recorder of a worker that is the only one named `process`.
     #[must_use]
     pub fn new(process: Process, f: &'static str) -> Self {
-        Self { process, f, attempts: Vec::new(), ops: Vec::new(), open_start_ns: None }
+        Self { process, f, attempts: Vec::new(), ops: Vec::new(), open_start_ns: None, listener: None }
+    }
+
+    /// From here on `listener` is told of each step, also of attempts that will be forgotten.
+    pub fn listen(&mut self, listener: impl FnMut(&MicroOp) + Send + 'static) {
+        self.listener = Some(Listener(Box::new(listener)));
     }
 
     fn ops_end(&self) -> usize {
@@ -145,6 +161,9 @@ impl Recorder {
 
     /// The open transaction took a step.
     pub fn op(&mut self, op: MicroOp) {
+        if let Some(Listener(listener)) = &mut self.listener {
+            listener(&op);
+        }
         self.ops.push(op);
     }
 
@@ -189,12 +208,6 @@ impl Recorder {
             }
         }
         rewritten
-    }
-
-    /// The steps of the transaction that has ended last.
-    pub(crate) fn last_steps(&self) -> &[MicroOp] {
-        let before = self.attempts.len().checked_sub(2).and_then(|at| self.attempts.get(at));
-        &self.ops[before.map_or(0, |attempt| attempt.ops_end)..self.ops_end()]
     }
 
     /// How many transactions have ended.

@@ -163,9 +163,9 @@ pub struct RecordedWorker {
 }
 
 impl RecordedWorker {
-    /// The steps of the transaction that has ended last.
-    pub fn last_steps(&self) -> &[MicroOp] {
-        self.recorder.last_steps()
+    /// From here on `listener` is told of each step of each attempt: a read when it has been done, a write when it is about to be.
+    pub fn listen(&mut self, listener: impl FnMut(&MicroOp) + Send + 'static) {
+        self.recorder.listen(listener);
     }
 }
 
