@@ -214,6 +214,8 @@ impl Case {
         let read_frontier = random.below(2) == 0;
         let (by_index, together) = (random.below(3) == 0, random.below(3) == 0);
         let passes_max = [0, 1, 3, PASSES_MAX_DEFAULT][random.below(4) as usize];
+        // What takes three transactions or more to go wrong is rare where few are under way.
+        let is_large = random.below(32) == 0;
         let mut random = Random::new(seed, 0);
         let mut pick = |below: u64| random.below(below);
         let some = protocols.len() as u64;
@@ -266,6 +268,7 @@ impl Case {
             schedule,
         };
         let case = if kind == Kind::Scan && pick(4) == 0 { case.growing() } else { case };
+        let case = if is_large { Case { workers: 8, transactions: 60, ..case } } else { case };
         let splits = pick(3) == 0 && !case.protocols[0].keeps_versions();
         if splits { Case { granularity: Granularity::Splitting, ..case } } else { case }
     }

@@ -180,6 +180,7 @@ fn what_is_no_operation_is_told_with_its_column() {
         r#"{"index":0,"type":"info","process":"nemesis","time":1,"f":"start-partition","value":["n1","n2"]}"#;
     let history = read(&lines(&[done.into(), line(1, "invoke", 0, 2, "[]"), line(2, "ok", 0, 3, "[]")]));
     assert_eq!(history.expect("a history").transactions().len(), 1);
+    assert!(error(&done.replace("info", "ok")).contains("invalid type: string \"nemesis\""));
     let not_text = History::read(&b"{\"index\":0,\"type\":\"\xff\"}"[..]);
     assert!(matches!(not_text, Err(HistoryError::Malformed { line: 1, .. })));
     let deep = "[".repeat(100_000);

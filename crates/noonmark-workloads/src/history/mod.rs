@@ -16,7 +16,7 @@
 //! | `["r", k, [v, …]]` | list `k` was read |
 //! | `["w", k, v]`, `["w", k, null]` | register `k` was written; was deleted |
 //! | `["r", k, v]`, `["r", k, null]` | register `k` was read; was absent |
-//! | `["scan", [low, high], [[k, v], …]]` | all registers from `low` to `high`, both included |
+//! | `["scan", [low, high], [[k, v], …]]` | all registers from `low` to `high`, both included; none, where `low` is the greater |
 //!
 //! A history is of lists or of registers, never of both ([`Model`]); the micro-operations say
 //! which. `null` in the place of a read is the empty list or the absent register in an `ok`,
@@ -25,7 +25,7 @@
 //! Invariants, which [`History`] holds and the reader reports a breach of with its line:
 //!
 //! - a process has at most one open transaction; each completion follows its own `invoke` and
-//!   lists the same micro-operations, with the reads filled in; lines of the process `"nemesis"` are passed over;
+//!   lists the same micro-operations, with the reads filled in; lines of type `info` and the process `"nemesis"` are passed over;
 //! - `index` rises from line to line; `time` never falls within a process;
 //! - no two appends put the same value in the same list.
 //!

@@ -176,8 +176,11 @@ fn is_of_the_nemesis(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Whose {
         process: String,
+        r#type: String,
     }
-    serde_json::from_slice(line).is_ok_and(|Whose { process }| process == "nemesis")
+    // (It never says how a transaction has ended.)
+    serde_json::from_slice(line)
+        .is_ok_and(|Whose { process, r#type }| process == "nemesis" && r#type == "info")
 }
 
 /// The parser saw one line only, so its own line number means nothing to the reader.

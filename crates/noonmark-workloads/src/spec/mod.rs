@@ -146,8 +146,8 @@ impl Spec {
     }
 
     fn plan(&self) -> Plan {
-        // More would be memory for nothing, where workers are many; fewer, and a cache would keep them.
-        let usual = ((1 << 18) / self.threads.max(1)).clamp(1 << 13, 1 << 16);
+        // More would be memory for nothing, where workers are many, and time to draw them; fewer, and a cache would keep them.
+        let usual = ((1 << 18) / self.threads.max(1)).clamp(1 << 10, 1 << 16);
         Plan {
             threads: self.threads,
             length: self.length,
