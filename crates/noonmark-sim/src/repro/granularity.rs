@@ -227,7 +227,8 @@ const MEETING: &str = "once timestamps are fine hardly any attempt fails here be
      is what the paper is about; they find the lock of a warehouse's or a district's total taken, or the total itself changed (see the \
      rules by which attempts failed). A transaction takes some 7 virtual microseconds here; how long it took in the paper is not told, but \
      the shorter it is beside its commit, the more often those of one warehouse meet at its totals. Inserts into one leaf of an index \
-     get in each other's way besides. More looks at a taken lock, and totals that are added to at commit, make it less (see the choices)";
+     get in each other's way besides. More looks at a taken lock make it less, and so does a warehouse's total that is added to at commit; the district's, of which there are ten \
+     to each warehouse, makes no difference (see the choices)";
 
 /// Why OCC does not gain most.
 const FURTHEST: &str = "two-phase locking loses more attempts to false conflicts than OCC, as it also loses those that read, and so has \
