@@ -235,6 +235,7 @@ impl<H: Host> Store for EngineStore<H> {
             .protocol(protocol)
             .index(spec.index)
             .granularity(spec.granularity)
+            .apart(spec.apart)
             .leases(self.leases)
             .expected_rows(usize::try_from(expected_rows).unwrap_or(usize::MAX));
         let table = self.db.create_table(&spec.name, options);

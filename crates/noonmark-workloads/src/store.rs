@@ -197,6 +197,8 @@ pub struct TableSpec {
     pub index: IndexKind,
     /// Its granularity; fine unless told otherwise. The baseline has none.
     pub granularity: Granularity,
+    /// Whether its column groups lie on lines of their own, for few rows that many write. The baseline's do not.
+    pub apart: bool,
     /// How many rows it will hold, as far as is known: so much room is made for them ahead.
     pub expected_rows: u64,
 }
@@ -205,7 +207,13 @@ impl TableSpec {
     /// An ordered, fine-grained table of unknown size.
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
-        TableSpec { name, index: IndexKind::Ordered, granularity: Granularity::Fine, expected_rows: 0 }
+        TableSpec {
+            name,
+            index: IndexKind::Ordered,
+            granularity: Granularity::Fine,
+            apart: false,
+            expected_rows: 0,
+        }
     }
 
     /// With this index.
@@ -217,6 +225,12 @@ impl TableSpec {
     /// With this granularity.
     pub fn granularity(mut self, granularity: Granularity) -> Self {
         self.granularity = granularity;
+        self
+    }
+
+    /// With its column groups on lines of their own, or not.
+    pub fn apart(mut self, apart: bool) -> Self {
+        self.apart = apart;
         self
     }
 

@@ -11,7 +11,7 @@ use crate::planted::Planted;
 use crate::policy::Policy;
 use crate::protocol::{Order, Protocol};
 use crate::range::{RANGE_ROOM_DEFAULT, Ranges};
-use crate::record::{Layout, RecordPtr};
+use crate::record::{Cells, Layout, RecordPtr};
 use crate::session::{Session, nanos};
 use crate::splitting::{
     LOOK_EVERY_DEFAULT, SPLIT_AFTER_DEFAULT, SPLIT_AFTER_MAX, Splits, WHOLE_AFTER_DEFAULT,
@@ -591,7 +591,11 @@ impl<H: Host> Database<H> {
         key_bytes: Option<usize>,
         options: &TableOptions,
     ) -> Result<Arc<TableCore>, SchemaError> {
-        let coarse = options.granularity == Granularity::Coarse;
+        let cells = match options.granularity {
+            Granularity::Coarse => Cells::One,
+            Granularity::Fine if options.apart => Cells::Apart,
+            Granularity::Fine | Granularity::Splitting => Cells::Each,
+        };
         let splitting = options.granularity == Granularity::Splitting && sizes.len() > 1;
         let name = info.name.clone();
         if !(1..=crate::group::GROUPS_MAX).contains(&sizes.len()) {
@@ -650,7 +654,7 @@ impl<H: Host> Database<H> {
                 let (whole, split) = Layout::new_splitting(sizes, aux_words, key_bytes);
                 (whole, Some(Box::new(split)))
             }
-            false => (Layout::new(sizes, coarse, aux_words, key_bytes), None),
+            false => (Layout::new(sizes, cells, aux_words, key_bytes), None),
         };
         if protocol.keeps_versions() {
             layout = layout.keeping_versions(aux_words);

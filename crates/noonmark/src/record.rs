@@ -86,11 +86,22 @@ pub(crate) struct Layout {
 /// Words of a cache line.
 pub(crate) const LINE_WORDS: usize = 8;
 
+/// What column groups have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cells {
+    /// All of them are in one cell.
+    One,
+    /// Each is in a cell of its own.
+    Each,
+    /// Nor is any cell on a line on which another is.
+    Apart,
+}
+
 impl Layout {
-    /// For one to eight groups of these sizes, all in one cell if `coarse`, and `aux_words` a cell.
+    /// For one to eight groups of these sizes in such cells, and `aux_words` a cell.
     /// `key_bytes`: how long every key is, if they are all of one length.
-    pub(crate) fn new(sizes: &[Size], coarse: bool, aux_words: usize, key_bytes: Option<usize>) -> Self {
-        let mut layout = Self::of_cells(sizes, coarse, aux_words, HEADER_WORDS, true);
+    pub(crate) fn new(sizes: &[Size], cells: Cells, aux_words: usize, key_bytes: Option<usize>) -> Self {
+        let mut layout = Self::of_cells(sizes, cells, aux_words, HEADER_WORDS, true);
         layout.place_key(key_bytes, HEADER_WORDS);
         layout
     }
@@ -121,7 +132,7 @@ impl Layout {
         apart: bool,
     ) -> (Layout, Layout) {
         let cell_words = 1 + aux_words;
-        let mut whole = Self::of_cells(sizes, true, aux_words, HEADER_WORDS, false);
+        let mut whole = Self::of_cells(sizes, Cells::One, aux_words, HEADER_WORDS, false);
         let lines = |words: usize| words.div_ceil(LINE_WORDS);
         let mut cells = Vec::with_capacity(sizes.len());
         if apart && lines(whole.end + cell_words) == lines(whole.end) {
@@ -157,13 +168,14 @@ impl Layout {
     }
 
     /// Cells from this word on, or, if some `may_move`, from where they fit into a line; the key has no place yet.
-    fn of_cells(sizes: &[Size], coarse: bool, aux_words: usize, from: usize, may_move: bool) -> Self {
+    fn of_cells(sizes: &[Size], shared: Cells, aux_words: usize, from: usize, may_move: bool) -> Self {
         let mut groups = Vec::with_capacity(sizes.len());
         let mut cells = Vec::new();
         let mut end = from;
-        for sizes in sizes.chunks(if coarse { sizes.len() } else { 1 }) {
+        for sizes in sizes.chunks(if shared == Cells::One { sizes.len() } else { 1 }) {
             let words = 1 + aux_words + words_of(sizes);
-            if may_move && words <= LINE_WORDS && end % LINE_WORDS + words > LINE_WORDS {
+            let straddles = words <= LINE_WORDS && end % LINE_WORDS + words > LINE_WORDS;
+            if may_move && straddles || shared == Cells::Apart && !cells.is_empty() {
                 end = end.next_multiple_of(LINE_WORDS);
             }
             let (cell, cell_at) = (cells.len() as u32, end as u32);
@@ -576,10 +588,10 @@ mod tests {
     #[test]
     fn layout_puts_cells_side_by_side() {
         let sizes = [Size::Fixed(50), Size::Fixed(50), Size::Variable, Size::Fixed(2000)];
-        let fine = Layout::new(&sizes, false, 1, None);
+        let fine = Layout::new(&sizes, Cells::Each, 1, None);
         assert_eq!(fine.cells().len(), 4);
         assert_eq!(fine.group(1).at, 1 + (2 + 7) + 2);
-        let coarse = Layout::new(&sizes, true, 0, Some(3));
+        let coarse = Layout::new(&sizes, Cells::One, 0, Some(3));
         assert_eq!(coarse.cells().len(), 1);
         assert!(coarse.groups().iter().all(|group| group.cell == 0 && group.cell_at == 1));
         assert_eq!(coarse.record_bytes(3), 8 * (1 + 1 + 7 + 7 + 1 + 1 + 1));
@@ -589,11 +601,16 @@ mod tests {
     #[test]
     fn a_cell_that_fits_a_line_lies_in_one() {
         let sizes = [Size::Fixed(50), Size::Fixed(50)];
-        let two = Layout::new(&sizes, false, 0, Some(8));
+        let two = Layout::new(&sizes, Cells::Each, 0, Some(8));
         assert_eq!(two.cells(), [8, 16]);
         assert_eq!(two.record_bytes(8), 192, "header and key lie before the cells");
-        assert_eq!(Layout::new(&sizes, true, 0, Some(8)).record_bytes(8), 136);
-        assert_eq!(Layout::new(&[Size::Fixed(8)], false, 0, Some(8)).record_bytes(8), 32);
+        assert_eq!(Layout::new(&sizes, Cells::One, 0, Some(8)).record_bytes(8), 136);
+        assert_eq!(Layout::new(&[Size::Fixed(8)], Cells::Each, 0, Some(8)).record_bytes(8), 32);
+        // What is long, then two that would be on the line on which it ends.
+        let sizes = [Size::Fixed(85), Size::Fixed(8), Size::Fixed(8)];
+        assert_eq!(Layout::new(&sizes, Cells::Each, 0, Some(8)).cells(), [1, 13, 16]);
+        assert_eq!(Layout::new(&sizes, Cells::Apart, 0, Some(8)).cells(), [1, 16, 24]);
+        assert_eq!(Layout::new(&sizes, Cells::Apart, 9, Some(8)).cells(), [1, 24, 40]);
     }
 
     /// The lines from the first of these words to the last.
@@ -606,7 +623,7 @@ mod tests {
         for (bytes, aux_words) in [(50, 0), (50, 1), (8, 0)] {
             let sizes = [Size::Fixed(bytes); 2];
             let (whole, split) = Layout::new_splitting(&sizes, aux_words, Some(8));
-            let coarse = Layout::new(&sizes, true, aux_words, Some(8));
+            let coarse = Layout::new(&sizes, Cells::One, aux_words, Some(8));
             assert_eq!(whole.cells(), coarse.cells());
             assert_eq!(lines(0..whole.block(8).size() / 8), lines(0..coarse.block(8).size() / 8));
             assert_eq!((split.block(8), split.cells()), (whole.block(8), whole.idle.as_slice()));

@@ -220,6 +220,7 @@ pub struct TableOptions {
     pub(crate) protocol: Option<Protocol>,
     pub(crate) index: IndexKind,
     pub(crate) granularity: Granularity,
+    pub(crate) apart: bool,
     pub(crate) expected_rows: usize,
     pub(crate) leases: Leases,
 }
@@ -230,6 +231,7 @@ impl Default for TableOptions {
             protocol: None,
             index: IndexKind::Ordered,
             granularity: Granularity::Fine,
+            apart: false,
             expected_rows: 0,
             leases: Leases::default(),
         }
@@ -263,6 +265,25 @@ impl TableOptions {
     /// What has a timestamp of its own.
     pub fn granularity(mut self, granularity: Granularity) -> Self {
         self.granularity = granularity;
+        self
+    }
+
+    /// Whether each column group begins on a cache line of its own, where each has a timestamp of its own ([`Granularity::Fine`]): who reads one does not
+    /// wait for the line then on which another is written. The first group shares the line of the key, at which everybody looks who looks for
+    /// the row: let it be one that seldom changes. For few rows that many write; a record takes up to a line more for each group.
+    ///
+    /// ```
+    /// # use noonmark::{column_group, Database, TableOptions};
+    /// column_group! { #[derive(Debug)] pub struct Address { pub city: [u8; 20] } }
+    /// column_group! { #[derive(Debug)] pub struct Takings { pub cents: i64 } }
+    ///
+    /// let db = Database::in_memory();
+    /// let shops = db.create_table::<u16, (Address, Takings)>("shops", TableOptions::new().apart(true))?;
+    /// # let _ = shops;
+    /// # Ok::<(), noonmark::SchemaError>(())
+    /// ```
+    pub fn apart(mut self, apart: bool) -> Self {
+        self.apart = apart;
         self
     }
 

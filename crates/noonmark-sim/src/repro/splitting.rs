@@ -74,47 +74,39 @@ const LEFT_OUT: &[(&str, &str)] = &[(
     "the virtual cores are not told of it; on threads it is 1 to 2 % of the instructions, with all rows in the cache",
 )];
 
+/// On 128 cores it is at least so many times as fast where timestamps split themselves as where they are like that.
+const fn splitting(
+    words: &'static str,
+    protocol: Rules,
+    times: f64,
+    beside: Granularity,
+    reason: &'static str,
+) -> Claim {
+    let test = Test::AtLeast { of: At(protocol, Splitting, 128), to: At(protocol, beside, 128), times };
+    Claim { section: "ours", words, test, reason }
+}
+
+/// It comes to within 5 % of timestamps that were split by hand.
+const fn as_by_hand(words: &'static str, protocol: Rules, reason: &'static str) -> Claim {
+    splitting(words, protocol, 0.95, Fine, reason)
+}
+
+const FIRST: &str = "on 128 cores OCC comes to within 5 % of timestamps that were split by hand";
+
+const NOTHING_TO_SPLIT: Claim = Claim {
+    section: "ours",
+    words: "on one core, where there is nothing to split, it costs at most 2 % in lines that are touched",
+    test: Test::AtLeast { of: At(OCC, Splitting, 1), to: At(OCC, Coarse, 1), times: 0.98 },
+    reason: "",
+};
+
 const OF_TPCC: &[Claim] = &[
-    Claim {
-        section: "ours",
-        words: "on 128 cores OCC comes to within 5 % of timestamps that were split by hand",
-        test: Test::AtLeast { of: At(OCC, Splitting, 128), to: At(OCC, Fine, 128), times: 0.95 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "so does TicToc",
-        test: Test::AtLeast { of: At(TICTOC, Splitting, 128), to: At(TICTOC, Fine, 128), times: 0.95 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "so does two-phase locking",
-        test: Test::AtLeast {
-            of: At(TWO_PHASE_NO_WAIT, Splitting, 128),
-            to: At(TWO_PHASE_NO_WAIT, Fine, 128),
-            times: 0.95,
-        },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "so does swiss",
-        test: Test::AtLeast { of: At(SWISS, Splitting, 128), to: At(SWISS, Fine, 128), times: 0.95 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "so does adaptive",
-        test: Test::AtLeast { of: At(ADAPTIVE, Splitting, 128), to: At(ADAPTIVE, Fine, 128), times: 0.95 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "on one core, where there is nothing to split, it costs at most 2 % in lines that are touched",
-        test: Test::AtLeast { of: At(OCC, Splitting, 1), to: At(OCC, Coarse, 1), times: 0.98 },
-        reason: "",
-    },
+    as_by_hand(FIRST, OCC, SPLIT_LATER),
+    as_by_hand("so does TicToc", TICTOC, SPLIT_LATER),
+    as_by_hand("so does two-phase locking", TWO_PHASE_NO_WAIT, SPLIT_LATER),
+    as_by_hand("so does swiss", SWISS, SPLIT_LATER),
+    as_by_hand("so does adaptive", ADAPTIVE, SPLIT_LATER),
+    NOTHING_TO_SPLIT,
 ];
 
 /// Where those who want to write the hottest row are in each other's way, whatever its timestamps are.
@@ -139,56 +131,12 @@ const ABLATED: &[(Rules, Granularity)] = &[
 ];
 
 const OF_YCSB: &[Claim] = &[
-    Claim {
-        section: "ours",
-        words: "on 128 cores OCC comes to within 5 % of timestamps that were split by hand",
-        test: Test::AtLeast { of: At(OCC, Splitting, 128), to: At(OCC, Fine, 128), times: 0.95 },
-        reason: ON_ONE_LINE,
-    },
-    Claim {
-        section: "ours",
-        words: "so does TicToc",
-        test: Test::AtLeast { of: At(TICTOC, Splitting, 128), to: At(TICTOC, Fine, 128), times: 0.95 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "so does two-phase locking",
-        test: Test::AtLeast {
-            of: At(TWO_PHASE_NO_WAIT, Splitting, 128),
-            to: At(TWO_PHASE_NO_WAIT, Fine, 128),
-            times: 0.95,
-        },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "so does swiss",
-        test: Test::AtLeast { of: At(SWISS, Splitting, 128), to: At(SWISS, Fine, 128), times: 0.95 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "so does adaptive",
-        test: Test::AtLeast { of: At(ADAPTIVE, Splitting, 128), to: At(ADAPTIVE, Fine, 128), times: 0.95 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "on 128 cores OCC is at least as fast as with whole rows",
-        test: Test::AtLeast { of: At(OCC, Splitting, 128), to: At(OCC, Coarse, 128), times: 1.0 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "so is TicToc",
-        test: Test::AtLeast { of: At(TICTOC, Splitting, 128), to: At(TICTOC, Coarse, 128), times: 1.0 },
-        reason: SPLIT_LATER,
-    },
-    Claim {
-        section: "ours",
-        words: "on one core, where there is nothing to split, it costs at most 2 % in lines that are touched",
-        test: Test::AtLeast { of: At(OCC, Splitting, 1), to: At(OCC, Coarse, 1), times: 0.98 },
-        reason: "",
-    },
+    as_by_hand(FIRST, OCC, ON_ONE_LINE),
+    as_by_hand("so does TicToc", TICTOC, SPLIT_LATER),
+    as_by_hand("so does two-phase locking", TWO_PHASE_NO_WAIT, SPLIT_LATER),
+    as_by_hand("so does swiss", SWISS, SPLIT_LATER),
+    as_by_hand("so does adaptive", ADAPTIVE, SPLIT_LATER),
+    splitting("on 128 cores OCC is at least as fast as with whole rows", OCC, 1.0, Coarse, SPLIT_LATER),
+    splitting("so is TicToc", TICTOC, 1.0, Coarse, SPLIT_LATER),
+    NOTHING_TO_SPLIT,
 ];

@@ -123,8 +123,9 @@ impl<S: Store> Tables<S> {
             Split::Itself => (Granularity::Splitting, Granularity::Splitting),
         };
 
-        let warehouse = store.table(&spec("warehouse", points, of_warehouse, warehouses))?;
-        let district = store.table(&spec("district", points, of_others, districts))?;
+        // Few rows, of which most transactions read what others do not write.
+        let warehouse = store.table(&spec("warehouse", points, of_warehouse, warehouses).apart(true))?;
+        let district = store.table(&spec("district", points, of_others, districts).apart(true))?;
         let customer = store.table(&spec("customer", points, of_others, districts * customers))?;
         let history = store.table(&ordered("history"))?;
         let new_order = store.table(&ordered("new_order"))?;
