@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
 
     let store = EngineStore::new(&[protocol], 4)?;
-    let tpcc = Tpcc::create(&store, Options { scale, access, ..Options::default() })?;
+    let tpcc = Tpcc::create(&store, Options { scale, access, apart: true, ..Options::default() })?;
     let mut session = store.session()?;
     tpcc.load(&mut session, Share { index: 0, count: 1 }, &|_| ())?;
     let random = Random::new(1, 1);

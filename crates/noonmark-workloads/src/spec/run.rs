@@ -210,6 +210,7 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
                 Granularity::Coarse => Split::Coarse,
                 Granularity::Splitting => Split::Itself,
             },
+            apart: self.spec.groups == Granularity::Fine,
             totals: match self.spec.updates {
                 Updates::Plain => tpcc::Updates::Plain.into(),
                 Updates::CommitTime => tpcc::Updates::CommitTime.into(),

@@ -175,6 +175,8 @@ pub struct Options {
     pub mix: Mix,
     /// Which rows have more than one timestamp.
     pub split: Split,
+    /// Whether what has a timestamp of its own in a warehouse or a district lies on a line of its own. No paper says so.
+    pub apart: bool,
     /// How the year-to-date totals are raised.
     pub totals: Totals,
     /// How Payment takes the rows that it changes.
@@ -199,6 +201,7 @@ impl Default for Options {
             seed: 1,
             mix: Mix::Full,
             split: Split::Fine,
+            apart: false,
             totals: Updates::Plain.into(),
             taking: Taking::Groups,
             order_numbers: OrderNumbers::Column,
@@ -252,7 +255,7 @@ impl<S: Store> Tpcc<S> {
 
     /// The parameters of the run, for its report.
     pub fn parameters(&self) -> BTreeMap<String, String> {
-        let Options { scale, seed, mix, split, .. } = &self.options;
+        let Options { scale, seed, mix, split, apart, .. } = &self.options;
         let mut parameters = BTreeMap::new();
         let mut put = |name: &str, value: String| parameters.insert(name.to_owned(), value);
         put("warehouses", scale.warehouses.to_string());
@@ -263,6 +266,9 @@ impl<S: Store> Tpcc<S> {
         put("seed", seed.to_string());
         put("mix", mix.to_string());
         put("timestamps", split.in_words().to_owned());
+        if *apart {
+            put("of warehouses and districts", "on lines of their own".to_owned());
+        }
         parameters
     }
 

@@ -124,8 +124,9 @@ impl<S: Store> Tables<S> {
         };
 
         // Few rows, of which most transactions read what others do not write.
-        let warehouse = store.table(&spec("warehouse", points, of_warehouse, warehouses).apart(true))?;
-        let district = store.table(&spec("district", points, of_others, districts).apart(true))?;
+        let warehouse = spec("warehouse", points, of_warehouse, warehouses).apart(options.apart);
+        let warehouse = store.table(&warehouse)?;
+        let district = store.table(&spec("district", points, of_others, districts).apart(options.apart))?;
         let customer = store.table(&spec("customer", points, of_others, districts * customers))?;
         let history = store.table(&ordered("history"))?;
         let new_order = store.table(&ordered("new_order"))?;

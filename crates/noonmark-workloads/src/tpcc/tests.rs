@@ -12,7 +12,7 @@ use crate::store::{Failure, Rows, Scan, Session, Table};
 const SMALL: Scale = Scale { warehouses: 2, customers: 30, items: 200 };
 
 fn options() -> Options {
-    Options { scale: SMALL, seed: 7, ..Options::default() }
+    Options { scale: SMALL, seed: 7, apart: true, ..Options::default() }
 }
 
 /// TPC-C on a store of its own.
