@@ -116,6 +116,7 @@ pub(super) fn run(
             Granularity::Fine => Split::Fine,
             Granularity::Splitting => Split::Itself,
         },
+        apart: false,
         totals: if warehouses.adds_totals { Updates::CommitTime } else { Updates::Plain }.into(),
         taking: if warehouses.by_groups { Taking::Groups } else { Taking::Rows },
         order_numbers: OrderNumbers::Column,
