@@ -4,6 +4,7 @@ use crate::args::Check;
 use crate::error::Failure;
 use crate::output;
 use noonmark_workloads::check::{Options, Verdict, check};
+use noonmark_workloads::driver::memory;
 use noonmark_workloads::history::History;
 use std::fs::File;
 use std::io::BufReader;
@@ -14,8 +15,11 @@ pub fn run(args: &Check) -> Result<(), Failure> {
     let cannot =
         |why: &dyn std::fmt::Display| Failure::run(format!("cannot read the history in {name}: {why}"));
     let file = File::open(&args.file).map_err(|e| cannot(&e))?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(cannot(&"it is a directory"));
+    if let Ok(metadata) = file.metadata() {
+        if metadata.is_dir() {
+            return Err(cannot(&"it is a directory"));
+        }
+        memory::check_history_file(metadata.len(), args.strict || args.opaque).map_err(|e| cannot(&e))?;
     }
     let history = History::read(BufReader::new(file)).map_err(|e| cannot(&e))?;
     if history.transactions().is_empty() {

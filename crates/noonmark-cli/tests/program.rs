@@ -142,6 +142,11 @@ fn too_little_memory_is_status_1_and_one_line() {
         complains(&args, 1, &["memory"]);
     }
     complains(&["bench", "stm", "--preset", "disjoint", "--keys", "1073741824"], 1, &["memory"]);
+    // As long as a file can be, and empty.
+    let folder = Folder::new("memory");
+    let long = folder.file("long.jsonl", "");
+    fs::File::options().write(true).open(&long).unwrap().set_len(1 << 42).unwrap();
+    complains(&["check", &long], 1, &[&long, "memory"]);
 }
 
 #[test]

@@ -678,7 +678,7 @@ mod tests {
 
     #[test]
     fn a_record_keeps_its_key_and_frees_its_versions() {
-        let layout = Layout::new(&[Size::Variable, Size::Fixed(9)], false, 2, None);
+        let layout = Layout::new(&[Size::Variable, Size::Fixed(9)], Cells::Each, 2, None);
         let memory = RecordPtr::allocate(&layout, 8);
         // SAFETY: the record is this test's own until it is freed.
         unsafe {

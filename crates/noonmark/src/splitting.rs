@@ -34,7 +34,8 @@
 //!
 //! It waits for about as long as a transaction of some operations takes, as that long somebody may hold something of the row, and if that is
 //! not enough it is tried again after the session's next transaction, and so on. While it waits for those who are reading,
-//! nobody else can begin to: else a row that somebody is always reading would never be split.
+//! nobody else can begin to: else a row that somebody is always reading would never be split. Not so under `ranges`, where who is reading may wait
+//! in line for who splits: there it is tried another time.
 //!
 //! # What it does not do
 //!
@@ -412,6 +413,10 @@ impl<H: Host> Context<H> {
                             return Some((word, used));
                         }
                         // Somebody has left a mark that he reads it, which keeps nobody from locking it.
+                        // Where writers wait in line for each other, he may be waiting for this one (`ranges`).
+                        if protocol.has_ranges() && protocol.waits_in_line() {
+                            return None;
+                        }
                         self.shared.host.touch(|| place.line(), Access::Read);
                     }
                     Step::Abort(Conflict { what: What::Locked { .. } | What::ReadLocked { .. }, .. })
