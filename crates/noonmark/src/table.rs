@@ -269,8 +269,9 @@ impl TableOptions {
     }
 
     /// Whether each column group begins on a cache line of its own, where each has a timestamp of its own ([`Granularity::Fine`]): who reads one does not
-    /// wait for the line then on which another is written. The first group shares the line of the key, at which everybody looks who looks for
-    /// the row: let it be one that seldom changes. For few rows that many write; a record takes up to a line more for each group.
+    /// wait for the line then on which another is written. The first group shares the line of the record's header; the key lies there too if there is room
+    /// before that group, and otherwise behind the last one, where it is looked at if keys are longer than 8 bytes: let what is written most be in
+    /// between then. For few rows that many write; a record takes up to a line more for each group after the first.
     ///
     /// ```
     /// # use noonmark::{column_group, Database, TableOptions};
