@@ -97,7 +97,7 @@ impl<H: Host> Context<H> {
     }
 
     fn reclaim_one(&mut self, table: TableRef, record: RecordPtr) {
-        self.by_itself(|context, may| {
+        self.by_itself(Age::YOUNGEST, |context, may| {
             if !may || !context.try_reclaim(table, record) {
                 // SAFETY: the record was in this session's queue, so nobody else frees it.
                 unsafe { record.unmark_queued() };
@@ -109,12 +109,13 @@ impl<H: Host> Context<H> {
     }
 
     /// Does the engine's own work as a transaction of its own, for as long as its id stands in the locks. Between transactions
-    /// only. `work` is told whether it may lock anything: not while somebody is at the gate, who must meet nobody.
-    pub(crate) fn by_itself<T>(&mut self, work: impl FnOnce(&mut Self, bool) -> T) -> T {
+    /// only. `age` says who waits for whom, where ages do. `work` is told whether it may lock anything: not while somebody is at the gate, who
+    /// must meet nobody.
+    pub(crate) fn by_itself<T>(&mut self, age: Age, work: impl FnOnce(&mut Self, bool) -> T) -> T {
         let shared = self.shared.clone();
         self.txn = self.txn.next();
         if shared.has_ages() {
-            shared.slots.get(self.slot).set_age(Age::YOUNGEST);
+            shared.slots.get(self.slot).set_age(age);
         }
         if shared.has_ranges() {
             // It commits nothing; but others may come to its locks, and put themselves before or after it.
@@ -156,7 +157,7 @@ impl<H: Host> Context<H> {
                 && word.is_absent()
                 && with_protocol!(t.protocol, P => {
                     matches!(P::seal(me, cell, Some(word), hold), Step::Ready(()))
-                        && P::reclaim_bound(me, cell, word).is_some_and(|bound| {
+                        && P::reclaim_bound(me, cell, word).is_ok_and(|bound| {
                             rts = rts.max(bound);
                             true
                         })

@@ -34,24 +34,27 @@
 //!
 //! It waits for about as long as a transaction of some operations takes, as that long somebody may hold something of the row, and if that is
 //! not enough it is tried again after the session's next transaction, and so on. While it waits for those who are reading,
-//! nobody else can begin to: else a row that somebody is always reading would never be split. Not so under `ranges`, where who is reading may wait
-//! in line for who splits: there it is tried another time.
+//! nobody else can begin to: else a row that somebody is always reading would never be split. Where transactions wait for each other by age, who is
+//! reading may be waiting for who splits. So that has an age, too, keeps it from try to try as a transaction keeps
+//! its own, and waits for the younger, or has them abort, as the protocol has it.
 //!
 //! # What it does not do
 //!
 //! It does not split a group: columns that are written apart must be declared as groups to be told apart, which costs a
 //! whole record nothing. It keeps a record split as long as any group of it is written, also if nobody wants the others
-//! any more. Tables whose protocol keeps versions have no splitting, as those hang on cells.
+//! any more. It sees conflicts in aborts only: who waits for a row until he has it has had none. (Where the only thing that transactions want is one
+//! row, nobody aborts under wound-wait, and it stays whole.) Tables whose protocol keeps versions have no splitting, as those hang on cells.
 
-use crate::context::Context;
+use crate::abort::AbortKind;
+use crate::context::{Asker, Context, Refusal};
 use crate::group::GROUPS_MAX;
 use crate::index::Lookup;
 use crate::planted::Bug;
-use crate::protocol::{Conflict, Hold, Place, Rules, What, with_protocol};
+use crate::protocol::{Held, Hold, Place, Rules, What, with_protocol};
 use crate::record::{Cell, Layout, RecordPtr};
 use crate::table::TableRef;
 use noonmark_core::sync::{AtomicU32, AtomicUsize, Mutex, Ordering};
-use noonmark_core::{Access, Host, Step, Timestamp, WaitFor, Word};
+use noonmark_core::{Access, Age, Host, Step, Timestamp, WaitFor, Word};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -69,6 +72,8 @@ pub(crate) const WHOLE_AFTER_DEFAULT: Duration = Duration::from_millis(100);
 const TRIES_MAX: u32 = 64;
 /// Each time it looks so often whether the row is free.
 const TURNS_MAX: u32 = 4_096;
+/// And stands in line for so long, where there are lines.
+const IN_LINE_MAX_NS: u64 = 100_000;
 
 /// The row that a session is to split.
 #[derive(Debug)]
@@ -77,6 +82,8 @@ pub(crate) struct Due {
     key: Vec<u8>,
     /// How often that has been tried.
     tries: u32,
+    /// Kept from try to try, so that whoever splits it becomes older than all who are at it.
+    age: Age,
 }
 
 /// What was last done with which groups of a whole record, and what came of it.
@@ -225,7 +232,8 @@ impl<H: Host> Context<H> {
             return unsafe { place.record.watch() };
         }
         if last_use.count(used & groups == 0, self.shared.split_after, self.due.is_none()) {
-            self.due = Some(Due { table: place.table, key: key.to_vec(), tries: 0 });
+            let age = Age::new(self.shared.host.now_ns(), self.slot);
+            self.due = Some(Due { table: place.table, key: key.to_vec(), tries: 0, age });
         }
     }
 
@@ -252,8 +260,8 @@ impl<H: Host> Context<H> {
 
     #[cold]
     fn split_due(&mut self) {
-        let Some(Due { table, key, tries }) = self.due.take() else { return };
-        let found = self.by_itself(|context, may| {
+        let Some(Due { table, key, tries, age }) = self.due.take() else { return };
+        let found = self.by_itself(age, |context, may| {
             let Lookup::Found(record) = table.get().index.get(&key, &mut context.finger) else { return None };
             if !context.layout_of(table, record).is_one_cell() {
                 return None;
@@ -267,7 +275,7 @@ impl<H: Host> Context<H> {
                     .splits
                     .change(|rows| rows.push_back(SplitRow { table, key, written: 0, looked_ns }));
             }
-            Some(false) if tries < TRIES_MAX => self.due = Some(Due { table, key, tries: tries + 1 }),
+            Some(false) if tries < TRIES_MAX => self.due = Some(Due { table, key, tries: tries + 1, age }),
             _ => (),
         }
     }
@@ -289,8 +297,9 @@ impl<H: Host> Context<H> {
         if now_ns < row.looked_ns.saturating_add(self.shared.whole_after_ns) {
             return self.shared.splits.change(|rows| rows.push_back(row));
         }
+        let age = Age::new(row.looked_ns, self.slot);
         row.looked_ns = now_ns;
-        let stays = self.by_itself(|context, may| {
+        let stays = self.by_itself(age, |context, may| {
             let Lookup::Found(record) = table.get().index.get(&row.key, &mut context.finger) else {
                 return false;
             };
@@ -388,44 +397,85 @@ impl<H: Host> Context<H> {
         Some(bound)
     }
 
-    /// Locks a cell of a record that is there, as soon as nobody else has anything of it: its version, and a time after all that was done
-    /// with it. `None` if that takes too long; the cell may be locked then.
+    /// Locks a cell of a record that is there, once nobody else has anything of it: its version, and a time after all that was done
+    /// with it. `None` if that takes too long, or may not be waited for; the cell may be locked then.
     fn seal_soon(&self, place: Place, cell: Cell<'_>, hold: &mut Hold) -> Option<(Word, Timestamp)> {
+        let word = self.lock_soon(place, cell, hold)?;
+        Some((word, self.free_soon(place, cell, word)?))
+    }
+
+    /// Locks a cell of a record that is there: its version.
+    ///
+    /// Where all stand in line for the version word (two-phase locking), that is done here, too: what all want is handed from one to the next, and
+    /// never free. And where there are lines, who has locked something waits for those only for whom the ages let him: the others may be in line
+    /// for it.
+    fn lock_soon(&self, place: Place, cell: Cell<'_>, hold: &mut Hold) -> Option<Word> {
         let protocol = place.table.get().protocol;
+        let stands_in_line = protocol.waits_in_line() && protocol.locks_reads() && !protocol.has_ranges();
+        let host = &self.shared.host;
+        let deadline_ns = Some(host.now_ns().saturating_add(IN_LINE_MAX_NS));
+        let asker = Asker { deadline_ns, ..self.asker() };
         for turn in 0..TURNS_MAX {
             // Locked already, it may have readers yet.
             let word = hold.prev.unwrap_or_else(|| {
-                self.shared.host.touch(|| place.line(), Access::Read);
+                host.touch(|| place.line(), Access::Read);
                 cell.word.load()
             });
-            let is_gone = word.is_reclaimed() || word.is_absent() && !word.is_locked();
-            if is_gone {
+            let is_gone = |word: Word| word.is_reclaimed() || word.is_absent() && !word.is_locked();
+            if is_gone(word) {
                 return None;
             }
-            if !word.is_locked() {
-                let me = self.asker().me(place);
-                match with_protocol!(protocol, P => P::seal(me, cell, Some(word), hold)) {
-                    Step::Ready(()) => {
-                        let used = with_protocol!(protocol, P => {
-                            P::reclaim_bound(me, cell, word).map(|read| read.next().max(P::write_bound(cell, word)))
-                        });
-                        if let Some(used) = used {
-                            return Some((word, used));
+            let seen = (!word.is_locked()).then_some(word);
+            if seen.is_some() || stands_in_line {
+                let mut seal = |me| with_protocol!(protocol, P => P::seal(me, cell, seen, hold));
+                let refused = |conflict| Refusal { conflict, kind: AbortKind::Conflict };
+                let answer = match seal(asker.me(place)) {
+                    Step::Ready(()) => Ok(()),
+                    first @ Step::Wait(..) if stands_in_line => asker.ask_again(place, first, seal),
+                    Step::Wait(_, conflict) => {
+                        if self.shared.waits_both_ways() {
+                            asker.me(place).wound_younger(conflict);
                         }
-                        // Somebody has left a mark that he reads it, which keeps nobody from locking it.
-                        // Where writers wait in line for each other, he may be waiting for this one (`ranges`).
-                        if protocol.has_ranges() && protocol.waits_in_line() {
-                            return None;
-                        }
-                        self.shared.host.touch(|| place.line(), Access::Read);
+                        Err(refused(conflict))
                     }
-                    Step::Abort(Conflict { what: What::Locked { .. } | What::ReadLocked { .. }, .. })
-                    | Step::Busy(_)
-                    | Step::Wait(..)
-                    | Step::Die(_) => (),
-                    Step::Abort(_) => return None,
+                    Step::Busy(conflict) | Step::Die(conflict) | Step::Abort(conflict) => {
+                        Err(refused(conflict))
+                    }
+                };
+                match answer.map_err(|refusal| (refusal.kind, refusal.conflict.what)) {
+                    Ok(()) => return hold.prev.filter(|word| !is_gone(*word)),
+                    Err(_) if hold.prev.is_some() && protocol.waits_in_line() => return None,
+                    Err((AbortKind::Conflict, What::Locked { .. } | What::ReadLocked { .. })) => (),
+                    Err(_) => return None,
                 }
             }
+            host.spin(turn);
+        }
+        None
+    }
+
+    /// Waits until nobody has a mark on a locked cell, which keeps nobody from locking it: a time after all that was done with it. Here, too, for
+    /// whom the ages let him wait.
+    fn free_soon(&self, place: Place, cell: Cell<'_>, word: Word) -> Option<Timestamp> {
+        let protocol = place.table.get().protocol;
+        let me = self.asker().me(place);
+        let waits_for = |held: Held| {
+            let reader = held.by.and_then(|by| self.shared.slots.running(by));
+            !protocol.waits_in_line() || reader.is_none_or(|reader| me.is_older_than(reader))
+        };
+        for turn in 0..TURNS_MAX {
+            let used = with_protocol!(protocol, P => {
+                P::reclaim_bound(me, cell, word).map(|read| read.next().max(P::write_bound(cell, word)))
+            });
+            match used {
+                Ok(used) => return Some(used),
+                Err(held) if !waits_for(held) => return None,
+                Err(_) if self.shared.has_ages() && self.shared.slots.get(self.slot).is_wounded() => {
+                    return None;
+                }
+                Err(_) => (),
+            }
+            self.shared.host.touch(|| place.line(), Access::Read);
             self.shared.host.spin(turn);
         }
         None

@@ -16,4 +16,5 @@ mod repro;
 mod repro_cluster_ranges;
 mod repro_cluster_tpcc;
 mod spanning_options;
+mod splitting;
 mod suspended;

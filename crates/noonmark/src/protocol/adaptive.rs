@@ -30,7 +30,7 @@
 //! during commits only, and whoever meets one asks again a bounded number of times, as under `occ`.
 
 use super::{
-    Conflict, CopyValue, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically,
+    Conflict, CopyValue, Held, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically,
 };
 use crate::record::Cell;
 use noonmark_core::sync::Ordering;
@@ -186,8 +186,7 @@ impl Rules for Adaptive {
         }
     }
 
-    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
-        let nobody = Self::readers(cell).others(me.slot()).next().is_none();
-        nobody.then(|| prev.time())
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
+        Held::by_none(Self::readers(cell).others(me.slot())).map(|()| prev.time())
     }
 }

@@ -81,7 +81,9 @@
 //!
 //! What it does not do: wait for anybody, or let readers see the version before the one that is being installed.
 
-use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, lock_version, marks, read_optimistically};
+use super::{
+    Conflict, CopyValue, Held, Hold, Me, Order, Rules, Seen, lock_version, marks, read_optimistically,
+};
 use crate::record::Cell;
 use noonmark_core::{Access, Host, Readers, Step, Timestamp, Word};
 
@@ -207,7 +209,7 @@ impl Rules for Dynamic {
         }
     }
 
-    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
         marks::reclaim_bound(me, cell, readers(cell), prev)
     }
 }

@@ -37,7 +37,7 @@
 //!   elsewhere.
 
 use super::{
-    Conflict, CopyValue, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically,
+    Conflict, CopyValue, Held, Hold, Me, Rules, Seen, What, check_current, lock_version, read_optimistically,
 };
 use crate::record::Cell;
 use noonmark_core::{Access, Host, Readers, Step, Timestamp, Word};
@@ -78,7 +78,9 @@ impl Rules for F1 {
         hold: &mut Hold,
     ) -> Step<(), Conflict> {
         const RULE: &str = "f1: lock write";
-        lock_version(RULE, me, cell, seen, hold).and_then(|()| {
+        let locked =
+            if hold.prev.is_some() { Step::Ready(()) } else { lock_version(RULE, me, cell, seen, hold) };
+        locked.and_then(|()| {
             me.touch(Access::Read);
             match readers(cell).others(me.slot()).next() {
                 None => Step::Ready(()),
@@ -118,7 +120,7 @@ impl Rules for F1 {
         }
     }
 
-    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
-        readers(cell).others(me.slot()).next().is_none().then(|| prev.time())
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
+        Held::by_none(readers(cell).others(me.slot())).map(|()| prev.time())
     }
 }

@@ -33,7 +33,7 @@
 //! the same: of two who change one row the first one wins. That is snapshot isolation: it never shows a state that
 //! was not, loses no update, and lets two transactions that each read what the other writes both commit.
 
-use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What};
+use super::{Conflict, CopyValue, Held, Hold, Me, Order, Rules, Seen, What};
 use crate::planted::Bug;
 use crate::record::Cell;
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
@@ -283,10 +283,10 @@ impl Rules for Fixed {
     }
 
     /// Only when nobody is left who may see what was there before.
-    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
         let read = Timestamp::new(rts(cell).load(Ordering::SeqCst));
         let times = me.begin_times;
         let nobody = times.frontier() >= prev.time() || times.advance() >= prev.time();
-        nobody.then(|| read.max(prev.time()))
+        if nobody { Ok(read.max(prev.time())) } else { Err(Held { by: None }) }
     }
 }

@@ -23,7 +23,7 @@
 //! - A range changes in single atomic steps: pushed before it is settled, a reader keeps to it; after, the writer is
 //!   told the time and comes after it.
 
-use super::{Conflict, CopyValue, Me, Order, Seen, check_current};
+use super::{Conflict, CopyValue, Held, Me, Order, Seen, check_current};
 use crate::lines;
 use crate::planted::Bug;
 use crate::record::Cell;
@@ -259,7 +259,6 @@ pub(super) fn reclaim_bound(
     cell: Cell<'_>,
     readers: Readers<'_>,
     prev: Word,
-) -> Option<Timestamp> {
-    let nobody = readers.others(me.slot()).next().is_none();
-    nobody.then(|| read_until(cell).max(prev.time()))
+) -> Result<Timestamp, Held> {
+    Held::by_none(readers.others(me.slot())).map(|()| read_until(cell).max(prev.time()))
 }

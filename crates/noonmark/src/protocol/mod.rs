@@ -190,7 +190,7 @@ impl<H: Host> Me<'_, H> {
         self.slots.get(self.slot()).age()
     }
 
-    fn is_older_than(&self, other: TxnId) -> bool {
+    pub(crate) fn is_older_than(&self, other: TxnId) -> bool {
         self.touch_slot(other.slot(), Access::Read);
         self.age().is_older_than(self.slots.age_of(other))
     }
@@ -293,6 +293,20 @@ impl Hold {
             true => Hold { prev: None, intent: true },
             false => Hold { prev: Some(word), intent: false },
         }
+    }
+}
+
+/// A record cannot leave its index, nor be given other cells, as somebody holds something of it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// One of them, if that is known.
+    pub by: Option<SlotId>,
+}
+
+impl Held {
+    /// Unless there is nobody.
+    fn by_none(mut those: impl Iterator<Item = SlotId>) -> Result<(), Held> {
+        those.next().map_or(Ok(()), |by| Err(Held { by: Some(by) }))
     }
 }
 
@@ -444,7 +458,8 @@ pub(crate) trait Rules {
 
     /// Locks for writing, if it is not locked yet; if a version was read, only that version. When
     /// ready, `hold.prev` is the version that is locked: nobody else replaces it, nor relies on it at a time that is not known
-    /// by then. (It may be read yet: see [`Rules::hide`].) After any other answer the caller releases what `hold` says.
+    /// by then. (It may be read yet: see [`Rules::hide`].) After any other answer the caller
+    /// releases what `hold` says, or asks again with it.
     fn seal(me: Me<'_, impl Host>, cell: Cell<'_>, seen: Option<Word>, hold: &mut Hold)
     -> Step<(), Conflict>;
 
@@ -521,10 +536,10 @@ pub(crate) trait Rules {
     }
 
     /// Of a record that the caller has sealed and wants to take out of its index: the latest time
-    /// at which somebody relied on its absence; `None` if somebody holds something here yet.
-    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+    /// at which somebody relied on its absence; or who holds something here yet.
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
         let _ = (me, cell);
-        Some(prev.time())
+        Ok(prev.time())
     }
 }
 

@@ -57,7 +57,7 @@
 
 use super::swiss::{Younger, drop_intent, meet_holder, take_intent};
 use super::{
-    Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, lock_version, marks, read_optimistically,
+    Conflict, CopyValue, Held, Hold, Me, Order, Rules, Seen, What, lock_version, marks, read_optimistically,
 };
 use crate::planted::Bug;
 use crate::range::part;
@@ -244,7 +244,7 @@ impl Rules for Ranges {
         marks::unmark(me, readers(cell));
     }
 
-    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
         marks::reclaim_bound(me, cell, readers(cell), prev)
     }
 }

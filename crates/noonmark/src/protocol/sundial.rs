@@ -94,7 +94,7 @@
 
 use super::swiss::{Younger, drop_intent, take_intent};
 use super::tictoc::{init_lease, read_lease, rts};
-use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, What, check_current, lock_version};
+use super::{Conflict, CopyValue, Held, Hold, Me, Order, Rules, Seen, What, check_current, lock_version};
 use crate::planted::{Bug, Planted};
 use crate::record::Cell;
 use noonmark_core::sync::{AtomicU64, Ordering as Atomic};
@@ -476,7 +476,7 @@ impl Rules for Sundial {
         }
     }
 
-    fn reclaim_bound(_: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
-        Some(lease_end(cell, prev))
+    fn reclaim_bound(_: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
+        Ok(lease_end(cell, prev))
     }
 }

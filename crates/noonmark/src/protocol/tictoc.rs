@@ -27,7 +27,7 @@
 //! In a database in *momentary* order (see [`crate::order`]) validation is that of `occ`: the order of
 //! commit times must not differ from the order of moments that its other tables keep.
 
-use super::{Conflict, CopyValue, Hold, Me, Order, Rules, Seen, check_current, lock_version};
+use super::{Conflict, CopyValue, Held, Hold, Me, Order, Rules, Seen, check_current, lock_version};
 use crate::planted::Bug;
 use crate::record::Cell;
 use noonmark_core::sync::{AtomicU64, Ordering, fence};
@@ -160,7 +160,7 @@ impl Rules for TicToc {
         }
     }
 
-    fn reclaim_bound(_: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
-        Some(lease_end(cell, prev))
+    fn reclaim_bound(_: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
+        Ok(lease_end(cell, prev))
     }
 }

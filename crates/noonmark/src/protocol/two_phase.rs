@@ -36,7 +36,7 @@
 //! Under wait-die a writer that finds an older reader aborts even if that reader is only on its way
 //! out after having seen the lock: rare, and safe.
 
-use super::{Conflict, CopyValue, Hold, Me, Rules, Seen, What};
+use super::{Conflict, CopyValue, Held, Hold, Me, Rules, Seen, What};
 use crate::planted::Bug;
 use crate::record::Cell;
 use noonmark_core::{Access, Host, LetGo, Readers, Step, Timestamp, TxnId, WaitFor, Word};
@@ -345,8 +345,7 @@ impl<V: Variant> Rules for TwoPhase<V> {
         }
     }
 
-    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Option<Timestamp> {
-        let readers = Readers::new(cell.aux);
-        readers.others(me.slot()).next().is_none().then(|| prev.time())
+    fn reclaim_bound(me: Me<'_, impl Host>, cell: Cell<'_>, prev: Word) -> Result<Timestamp, Held> {
+        Held::by_none(Readers::new(cell.aux).others(me.slot())).map(|()| prev.time())
     }
 }
