@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Draws no more often than this.
 const FRAMES_PER_S: u8 = 12;
-/// Columns of a bar.
+/// Columns of a bar, at most.
 const BAR_WIDTH: usize = 20;
+/// Columns of what stands beside name and bar, when a run has ended.
+const FIGURES_WIDTH: usize = 53;
 /// Loading and warm-up of a run that has not begun, in seconds; a guess until some runs are done.
 const OVERHEAD_GUESS_S: f64 = 0.5;
 
@@ -56,6 +58,8 @@ pub struct Live {
     seconds_done: f64,
     /// The name of each run, padded to the widest of its contest.
     names: Vec<String>,
+    /// Columns of a bar: fewer where figures would be cut.
+    bar_width: usize,
 }
 
 /// The contest that is being run.
@@ -90,6 +94,11 @@ impl Live {
             let width = contest.iter().map(|other| other.name(contest).chars().count()).max().unwrap_or(0);
             format!("{:width$}", run.name(contest))
         };
+        let names: Vec<String> = runs.iter().map(padded).collect();
+        let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let columns =
+            console::Term::stderr().size_checked().map_or(usize::MAX, |(_, columns)| columns.into());
+        let bar_width = columns.saturating_sub(widest + FIGURES_WIDTH).min(BAR_WIDTH);
         Live {
             race: None,
             colours: tty && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
@@ -99,7 +108,8 @@ impl Live {
             done: 0,
             seconds: runs.iter().map(Contestant::seconds).sum(),
             seconds_done: 0.0,
-            names: runs.iter().map(padded).collect(),
+            names,
+            bar_width,
         }
     }
 
@@ -237,7 +247,8 @@ impl Live {
 
     fn style(&self, colour: &str) -> ProgressStyle {
         let colour = if self.colours { format!(".{colour}") } else { String::new() };
-        plain(&format!("  {{prefix}} {{bar:{BAR_WIDTH}{colour}}} {{wide_msg}}")).progress_chars("█▉▊▋▌▍▎▏ ")
+        plain(&format!("  {{prefix}} {{bar:{}{colour}}} {{wide_msg}}", self.bar_width))
+            .progress_chars("█▉▊▋▌▍▎▏ ")
     }
 }
 
@@ -254,7 +265,9 @@ impl Race {
                 lane.bar.set_style(if best { first.clone() } else { rest.clone() });
             }
             let times = match baseline {
-                Some(of) if of > 0.0 && !lane.baseline => format!("{:>6}×", times(lane.per_s / of)),
+                Some(of) if of > 0.0 && lane.per_s > 0.0 && !lane.baseline => {
+                    format!("{:>6}×", times(lane.per_s / of))
+                }
                 _ => "       ".into(),
             };
             let figure = if lane.per_s > 0.0 { format!("{} tx/s", rate(lane.per_s)) } else { String::new() };

@@ -169,7 +169,7 @@ pub fn contestants(work: &RunSpec, args: &Bench, runs: &mut Vec<RunSpec>) -> Res
     };
     let updates = if args.updates.is_empty() { &[Updates::Plain][..] } else { &args.updates };
     let access = if args.access.is_empty() { &[Access::OneByOne][..] } else { &args.access };
-    for protocol in protocols(&args.protocol)? {
+    for protocol in protocols(&args.protocol, args.groups == Some(Groups::Splitting))? {
         if protocol == BASELINE {
             let groups = groups[0];
             runs.push(RunSpec { protocol, groups, updates: updates[0], access: access[0], ..work.clone() });
@@ -198,17 +198,30 @@ fn known_protocols() -> Vec<String> {
     std::iter::once(BASELINE.to_string()).chain(engine).collect()
 }
 
-/// The names asked for, each once, the baseline first.
-fn protocols(asked: &[String]) -> Result<Vec<String>, Failure> {
+/// Whether rows can split their timestamps under this protocol.
+fn can_split(name: &str) -> bool {
+    !matches!(name.parse(), Ok(ProtocolChoice::Engine(protocol)) if protocol.keeps_versions())
+}
+
+/// The names asked for, each once, the baseline first. `splitting`: of those whose timestamps can split themselves.
+fn protocols(asked: &[String], splitting: bool) -> Result<Vec<String>, Failure> {
     let mut chosen: Vec<String> = Vec::new();
     let asked: Vec<&str> =
         if asked.is_empty() { vec!["all"] } else { asked.iter().map(|a| a.trim()).collect() };
     for name in asked {
         match name {
-            "all" => chosen.extend(known_protocols()),
+            "all" => {
+                chosen.extend(known_protocols().into_iter().filter(|name| !splitting || can_split(name)))
+            }
             name => {
                 let choice: ProtocolChoice =
                     name.parse().map_err(|e: RunError| Failure::usage(e.to_string()))?;
+                if splitting && !can_split(name) {
+                    return Err(Failure::usage(format!(
+                        "{name} keeps versions, and its timestamps cannot split themselves: leave it out, or take \
+                         --groups coarse, fine or both"
+                    )));
+                }
                 chosen.push(choice.to_string());
             }
         }
@@ -343,6 +356,18 @@ mod tests {
     }
 
     #[test]
+    fn all_are_those_whose_timestamps_can_split_themselves_where_they_are_to() {
+        let with = |groups: &str| -> Vec<String> {
+            let line = format!("noonmark bench bank --protocol all --threads 1 --groups {groups}");
+            planned(&line).unwrap().into_iter().map(|run| run.protocol).collect()
+        };
+        let (fine, splitting) = (with("fine"), with("splitting"));
+        let expected: Vec<_> = fine.iter().filter(|name| *name != "fixed").cloned().collect();
+        assert_eq!(splitting, expected);
+        assert_eq!(splitting.len() + 1, fine.len());
+    }
+
+    #[test]
     fn impossible_mixes_are_refused_before_anything_is_loaded() {
         for line in [
             "noonmark bench ycsb --protocol silo",
@@ -360,6 +385,7 @@ mod tests {
             "noonmark bench ycsb -p recordcount=many",
             "noonmark bench ycsb -p recordcount=10 --rows 20",
             "noonmark bench bank --no-page",
+            "noonmark bench bank --groups splitting --protocol occ,fixed",
         ] {
             assert!(matches!(planned(line), Err(Failure::Usage(_))), "{line}");
         }

@@ -55,6 +55,22 @@ fn complains(args: &[&str], status: i32, names: &[&str]) {
     }
 }
 
+/// What a run adds is known only while it runs: new orders here, until there is no room for more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_takes_all_memory_ends_with_one_line() {
+    let run = "ulimit -v 400000; exec \"$0\" bench tpcc --protocol occ --threads 2 --seconds 600";
+    let output = Command::new("sh")
+        .args(["-c", run, env!("CARGO_BIN_EXE_noonmark")])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("noonmark: out of memory"), "{said}");
+}
+
 #[test]
 fn help_and_version_go_to_standard_output() {
     for args in [

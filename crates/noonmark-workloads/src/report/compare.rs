@@ -210,7 +210,10 @@ const ASPECTS: [Aspect; 4] = [
 
 /// Parameters that say how a run was measured, or repeat a field, not what work was done: runs that differ in
 /// them compete.
-const NOT_WORK: [&str; 6] = ["seed", "clock", "warm-up", "requests drawn ahead", "given up", "timestamps"];
+const NOT_WORK: [&str; 7] =
+    ["seed", "clock", "warm-up", "requests drawn ahead", "given up", "timestamps", OWN_LINES];
+/// The parameter that says whose groups lie on lines of their own.
+pub(crate) const OWN_LINES: &str = "on lines of their own";
 
 /// Whether a parameter says what work was done.
 fn is_work(name: &str) -> bool {
@@ -273,6 +276,19 @@ mod tests {
         assert_eq!(contests[0].speedup(&runs[0]), Some(2.0));
         assert_eq!(contests[1].speedup(&runs[2]), None, "no baseline with two threads");
         assert_eq!(contests[0].best().unwrap().committed_per_s, 10.0);
+    }
+
+    /// Where timestamps and values lie is the contestant's affair.
+    #[test]
+    fn coarse_and_fine_meet() {
+        let mut runs = ["coarse", "fine"].map(|groups| run("occ", groups, 1, "0.9", 5.0)).to_vec();
+        runs[0].parameters.insert("timestamps".into(), "whole rows".into());
+        runs[1].parameters.insert(OWN_LINES.into(), "some groups".into());
+        runs.push(run("mutex", "coarse", 1, "0.9", 5.0));
+        let sections = sections(&runs);
+        let contests = sections[0].contests();
+        assert_eq!(contests.len(), 1);
+        assert_eq!(contests[0].speedup(&runs[1]), Some(1.0));
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod reproduction;
 mod table;
 
 pub use advice::{Advice, AdvisedOutcome, AdvisedTable, AdvisedTrial, Otherwise, advice_json, advice_text};
+pub(crate) use compare::OWN_LINES;
 pub use compare::{Contest, ENGINE, Section, sections};
 pub use json::to_json;
 pub use number::{count, latency, rate, share, times};

@@ -46,7 +46,8 @@ pub fn table(runs: &[RunReport], columns: usize) -> String {
         ),
     ];
     for (baseline, words) in words {
-        if sections(runs).iter().any(|section| section.baseline() == baseline) {
+        let was_run = runs.iter().any(|run| run.protocol == baseline);
+        if was_run && sections(runs).iter().any(|section| section.baseline() == baseline) {
             let _ = write!(text, "; × {baseline}: {words}");
         }
     }

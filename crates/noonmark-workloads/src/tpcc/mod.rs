@@ -75,6 +75,7 @@ pub use payment::PaymentAnswer;
 pub use stock_level::Met;
 pub use worker::{RequestId, Tally, Worker};
 
+use crate::report::OWN_LINES;
 use crate::store::{IndexKind, Store, TxnResult};
 use crate::workload::{Condition, RunError, Seat, Share, Workload};
 
@@ -267,7 +268,7 @@ impl<S: Store> Tpcc<S> {
         put("mix", mix.to_string());
         put("timestamps", split.in_words().to_owned());
         if *apart {
-            put("of warehouses and districts", "on lines of their own".to_owned());
+            put(OWN_LINES, "groups of warehouses and districts".to_owned());
         }
         parameters
     }
