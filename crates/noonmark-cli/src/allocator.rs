@@ -45,7 +45,7 @@ impl<A> OrEnd<A> {
 #[inline(never)]
 fn out_of_memory() -> ! {
     static SAID: AtomicBool = AtomicBool::new(false);
-    const WORDS: &[u8] = b"noonmark: out of memory in the midst of a run: give it less to do (--rows, --threads, --seconds), or more memory\n";
+    const WORDS: &[u8] = b"noonmark: out of memory: give it less to do (fewer rows, threads, seconds, cores), or more memory\n";
     // Relaxed: whoever comes first is one, in any order.
     if SAID.swap(true, Ordering::Relaxed) {
         loop {
