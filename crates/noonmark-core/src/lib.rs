@@ -29,6 +29,8 @@ pub mod sync;
 mod sync_loom;
 #[cfg(all(shuttle, not(loom)))]
 mod sync_shuttle;
+#[cfg(thread_sanitizer)]
+mod sync_watched;
 pub mod time;
 pub mod word;
 

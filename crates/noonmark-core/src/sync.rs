@@ -12,12 +12,19 @@
 //! stronger than the language promises in one direction (a fence before also orders what came
 //! earlier, a fence after what comes later), so the tests run under both. An outcome that the language
 //! permits and neither way shows stays unseen.
+//!
+//! With `--cfg thread_sanitizer` only the mutex is another one (`sync_watched.rs`).
 
 #[cfg(not(any(loom, shuttle)))]
 mod chosen {
+    #[cfg(thread_sanitizer)]
+    pub use crate::sync_watched::Mutex;
     pub use std::hint::spin_loop;
-    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-    pub use std::sync::{Condvar, Mutex};
+    #[cfg(not(thread_sanitizer))]
+    pub use std::sync::Mutex;
+    pub use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
     pub use std::thread;
     pub use std::thread_local;
 }
@@ -25,12 +32,12 @@ mod chosen {
 #[cfg(loom)]
 mod chosen {
     pub use crate::sync_loom::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, SeqCstAs, check_both_ways,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, SeqCstAs, check_both_ways,
         check_every_order,
     };
     pub use loom::hint::spin_loop;
+    pub use loom::sync::Mutex;
     pub use loom::sync::atomic::{Ordering, fence};
-    pub use loom::sync::{Condvar, Mutex};
     pub use loom::thread;
     pub use loom::thread_local;
 }
@@ -38,10 +45,10 @@ mod chosen {
 #[cfg(all(shuttle, not(loom)))]
 mod chosen {
     pub use crate::sync_shuttle::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
     pub use shuttle::hint::spin_loop;
-    pub use shuttle::sync::{Condvar, Mutex};
+    pub use shuttle::sync::Mutex;
     pub use shuttle::thread;
     pub use shuttle::thread_local;
 }

@@ -162,6 +162,7 @@ macro_rules! atomic {
 
 atomic!(AtomicU64, u64, [fetch_add, fetch_sub, fetch_and, fetch_or, fetch_xor, fetch_max, fetch_min]);
 atomic!(AtomicU32, u32, [fetch_add, fetch_sub, fetch_and, fetch_or, fetch_xor, fetch_max, fetch_min]);
+atomic!(AtomicU8, u8, [fetch_add, fetch_sub, fetch_and, fetch_or, fetch_xor, fetch_max, fetch_min]);
 atomic!(AtomicUsize, usize, [fetch_add, fetch_sub, fetch_and, fetch_or, fetch_xor, fetch_max, fetch_min]);
 atomic!(AtomicBool, bool, [fetch_and, fetch_or, fetch_xor]);
 atomic!(AtomicPtr<T>, *mut T, []);

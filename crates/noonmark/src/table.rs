@@ -127,7 +127,7 @@ impl Index {
     #[inline(always)]
     pub(crate) fn find_many_direct(
         &self,
-        tags: impl Iterator<Item = u64>,
+        tags: impl Iterator<Item = u64> + Clone,
         found: &mut [Option<RecordPtr>],
         soon: impl Fn(RecordPtr),
     ) -> bool {

@@ -1,14 +1,15 @@
 //! A direct-address table in front of an index: records that lie where their keys say.
 //!
 //! ```text
-//! segment   [ numbers | 0 | 1 | 2 | - | 4 | ...                          8 bytes a place: whose record lies there
-//!             records | record 0 | record 1 | record 2 | free | record 4 | ... ]
+//! segment   [ words   | 0 | 1 | 2 | free | 4 | ...                       8 bytes a place: whose record lies there
+//!             marks   | 1 | 1 | 1 | 0 | 1 | ...                          1 byte a place: the same in short
+//!             records | record 0 | record 1 | record 2 | - | record 4 | ... ]
 //! ```
 //!
 //! Whoever reads a row through a table of pairs, or a tree, waits for memory twice, one after the other: for the line
 //! that says where the record is, and for the record. Where keys have one length of at most 8 bytes, the second wait
 //! need not follow the first: *places*, each as large as a record, lie side by side, and which of them is a key's
-//! follows from the key alone. If its record lies there, a lookup is a comparison with the number of the place; the
+//! follows from the key alone. If its record lies there, a lookup is a comparison with what is said of the place; the
 //! processor need not wait for its outcome before it asks for the record.
 //!
 //! A key is read as a *number*. How many places there are depends on whether anybody knows how many rows to expect:
@@ -28,16 +29,19 @@
 //!
 //! A place is *free*, or *taken* (somebody makes a record there, or one lay there and somebody may still read
 //! it), or it holds a record and its word is the key's number. The first two are words that no key of the place has.
-//! A number stands there exactly while the record is linked: both change under the latch of the key's
+//! A number stands there exactly while the record is linked. What tells a key from others of its place are the bits of its number
+//! that do not say where the place is. Where they are a small number, that of keys that count up from zero, as long as the record
+//! is linked they stand in the place's *mark*, too (plus one), and lookups need not look at the word: marks of a million rows stay in the second-level cache, words do not.
+//! Word and mark change under the latch of the key's
 //! node (its shard, or its leaf), whose stamp therefore guards absence here as well. A place is given back when the record's memory would be
 //! freed, a grace period after it was unlinked. Where a key's place is never changes, and a segment lasts as long as its table.
 //!
 //! What it does not do: shrink. Pages of a segment that nobody touches take no memory; those of rows that have gone do. If the memory cannot
 //! be had, or records differ in length, there are no places.
 
-use super::{ABREAST, RecordShape, prefetch};
+use super::{RecordShape, prefetch};
 use crate::record::RecordPtr;
-use noonmark_core::sync::{AtomicPtr, AtomicU64, AtomicUsize, CachePadded, Ordering};
+use noonmark_core::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, CachePadded, Ordering};
 use std::alloc::{self, Layout as Block};
 use std::ptr::{self, NonNull};
 
@@ -68,6 +72,8 @@ pub(super) struct DirectTable {
     shift: u32,
     /// What a product with [`GOLDEN`] is shifted by to get as many bits as a place's index has.
     turn: u32,
+    /// What a number is shifted by to get the bits that tell it from others of its place.
+    apart: u32,
     /// Nobody knows how many rows there will be. Otherwise the first segment is the only one, and all bits count.
     grows: bool,
     /// Bytes from one place to the next.
@@ -78,24 +84,40 @@ pub(super) struct DirectTable {
     counted: CachePadded<AtomicUsize>,
 }
 
-/// Some places, in one block of memory: first the words, then the places, as many.
+/// Some places, in one block of memory: first the words, then the marks, then the places, as many of each.
 #[derive(Debug, Default)]
 struct Segment {
     /// Where the places begin, aligned. Null until the segment is made.
     places: AtomicPtr<u8>,
-    /// Where the block begins, aligned for words. Set once, before `places`.
-    words: AtomicPtr<AtomicU64>,
+    /// Where the marks begin. Null until somebody begins to make the segment; then it stays.
+    marks: AtomicPtr<AtomicU8>,
     /// How many places there are is a power of two, and one more than this; or there never are any, if this is zero.
     mask: u64,
 }
 
+/// What a place takes beside the record.
+const BESIDE_BYTES: usize = size_of::<AtomicU64>() + size_of::<AtomicU8>();
+
 /// A place in a segment that is made.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    word: &'a AtomicU64,
+    segment: &'a Segment,
+    mark: &'a AtomicU8,
     record: RecordPtr,
     /// Its number in its segment.
     at: usize,
+}
+
+impl<'a> Place<'a> {
+    /// Its word.
+    #[inline(always)]
+    fn word(self) -> &'a AtomicU64 {
+        // Relaxed: set before there was a place.
+        let words_end = self.segment.marks.load(Ordering::Relaxed).cast::<AtomicU64>();
+        // SAFETY: the segment's words end where its marks begin, and are as many as there are places, of which this is one; they
+        // live as long as the table, and all access to them is atomic.
+        unsafe { &*words_end.sub(self.segment.places() - self.at) }
+    }
 }
 
 impl Segment {
@@ -108,7 +130,7 @@ impl Segment {
     }
 
     fn block(&self, stride: usize) -> Option<Block> {
-        let bytes = stride.checked_add(size_of::<AtomicU64>())?.checked_mul(self.places())?;
+        let bytes = stride.checked_add(BESIDE_BYTES)?.checked_mul(self.places())?;
         Block::from_size_align(bytes.checked_add(ALIGN)?, ASKED_ALIGN).ok()
     }
 
@@ -119,13 +141,15 @@ impl Segment {
         // SAFETY: no block is empty: there are places, and words.
         let Some(words) = NonNull::new(unsafe { alloc::alloc_zeroed(block) }) else { return };
         let words = words.cast::<AtomicU64>();
-        // All others are free at zero.
+        // All others are free at zero, and no mark says anything.
         // SAFETY: there is one word at least, and nobody else knows it.
         unsafe { words.as_ref() }.store(free(0), Ordering::Relaxed);
+        // SAFETY: behind the words there are as many bytes.
+        let marks = unsafe { words.add(self.places()).cast::<AtomicU8>() };
         // Relaxed: nobody looks at it until it is seen where the places begin.
-        let first = self.words.compare_exchange(
+        let first = self.marks.compare_exchange(
             ptr::null_mut(),
-            words.as_ptr(),
+            marks.as_ptr(),
             Ordering::Relaxed,
             Ordering::Relaxed,
         );
@@ -133,10 +157,10 @@ impl Segment {
             // SAFETY: allocated above with this layout, and shown to nobody.
             return unsafe { alloc::dealloc(words.as_ptr().cast(), block) };
         }
-        // SAFETY: behind the words, with as many bytes to spare as it takes to align them.
-        let places = unsafe { words.add(self.places()).cast::<u8>() };
+        // SAFETY: behind the marks, with as many bytes to spare as it takes to align them.
+        let places = unsafe { marks.add(self.places()).cast::<u8>() };
         let aligned = places.as_ptr().map_addr(|address| address.next_multiple_of(ALIGN));
-        // Release: whoever finds the places finds them, and the words, zeroed.
+        // Release: whoever finds the places finds them, the words and the marks, zeroed.
         self.places.store(aligned, Ordering::Release);
     }
 
@@ -147,12 +171,12 @@ impl Segment {
         let places = NonNull::new(self.places.load(Ordering::Acquire))?;
         // Relaxed: set before the places were.
         // SAFETY: and never to null.
-        let words = unsafe { NonNull::new_unchecked(self.words.load(Ordering::Relaxed)) };
+        let marks = unsafe { NonNull::new_unchecked(self.marks.load(Ordering::Relaxed)) };
         let at = at(self.mask) as usize;
         debug_assert!(at < self.places());
-        // SAFETY: there are more words and places than that, for as long as the table lives; all access to words is atomic.
-        let (word, record) = unsafe { (words.add(at).as_ref(), places.add(at * stride)) };
-        Some(Place { word, record: RecordPtr::new(record.cast()), at })
+        // SAFETY: there are more marks and places than that, for as long as the table lives; all access to marks is atomic.
+        let (mark, record) = unsafe { (marks.add(at).as_ref(), places.add(at * stride)) };
+        Some(Place { segment: self, mark, record: RecordPtr::new(record.cast()), at })
     }
 }
 
@@ -187,6 +211,12 @@ impl DirectTable {
             // The tag of a key of no bytes is zero, whatever it is shifted by.
             shift: u64::BITS - 8 * shape.key_bytes.max(1) as u32,
             turn: 64 - places.trailing_zeros(),
+            // In a table that grows all numbers of a segment begin alike, but for the highest bit.
+            apart: if grows {
+                (8 * shape.key_bytes).saturating_sub(1) as u32
+            } else {
+                places.trailing_zeros()
+            },
             grows,
             stride: shape.block.size(),
             segments: std::array::from_fn(|zeros| segment(zeros as u32)),
@@ -229,37 +259,53 @@ impl DirectTable {
         self.segments[0].place(self.stride, |mask| number.wrapping_add(turned) & mask)
     }
 
+    /// The mark of a place where the record of the key with this number is linked; zero if it is too large for one.
+    #[inline(always)]
+    fn mark(&self, number: u64) -> u8 {
+        let apart = number >> (self.apart % u64::BITS);
+        if apart < u64::from(u8::MAX) { apart as u8 + 1 } else { 0 }
+    }
+
+    /// Whether the record of the key with this number is linked in this place, which is the number's.
+    #[inline(always)]
+    fn is_linked(&self, place: Place<'_>, number: u64) -> bool {
+        // Acquire: what was written to the record before it was linked is seen.
+        match self.mark(number) {
+            0 => place.word().load(Ordering::Acquire) == number,
+            mark => place.mark.load(Ordering::Acquire) == mark,
+        }
+    }
+
     /// The record of the key with this tag, if it is linked here.
     #[inline(always)]
     pub(super) fn get(&self, tag: u64) -> Option<RecordPtr> {
         let number = self.number(tag);
         let place = self.find(number)?;
-        // Acquire: what was written to the record before it was linked is seen.
-        (place.word.load(Ordering::Acquire) == number).then_some(place.record)
+        self.is_linked(place, number).then_some(place.record)
     }
 
-    /// The records of the keys with these tags, of at most [`ABREAST`], that are linked here: whether all are. All that is read is asked for
+    /// The records of the keys with these tags that are linked here: whether all are. All that is read is asked for
     /// before any of it is; and `soon` is called with where each record is, if it is here.
     #[inline(always)]
     pub(super) fn find_many(
         &self,
-        tags: impl Iterator<Item = u64>,
+        tags: impl Iterator<Item = u64> + Clone,
         found: &mut [Option<RecordPtr>],
         soon: impl Fn(RecordPtr),
     ) -> bool {
-        let mut asked = [None; ABREAST];
-        for (asked, tag) in asked.iter_mut().zip(tags) {
+        for tag in tags.clone() {
             let number = self.number(tag);
-            let Some(Place { word, record, .. }) = self.find(number) else { continue };
-            prefetch(ptr::from_ref(word).cast());
-            soon(record);
-            *asked = Some((word, record, number));
+            let Some(place) = self.find(number) else { continue };
+            match self.mark(number) {
+                0 => prefetch(ptr::from_ref(place.word()).cast()),
+                _ => prefetch(ptr::from_ref(place.mark).cast()),
+            }
+            soon(place.record);
         }
         let mut all = true;
-        for (found, asked) in found.iter_mut().zip(asked) {
-            // Acquire: as in `get`.
-            let is_linked = |&(word, _, number): &(&AtomicU64, _, _)| word.load(Ordering::Acquire) == number;
-            *found = asked.filter(is_linked).map(|(_, record, _)| record);
+        // Where a place is takes fewer instructions to work out again than to keep.
+        for (found, tag) in found.iter_mut().zip(tags) {
+            *found = self.get(tag);
             all &= found.is_some();
         }
         all
@@ -277,7 +323,7 @@ impl DirectTable {
         })?;
         // Acquire: whoever gave it back had zeroed it. Others may try to take it, under other latches.
         let (free, taken) = (free(place.at), taken(place.at));
-        place.word.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        place.word().compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).ok()?;
         NonNull::new(place.record.as_ptr())
     }
 
@@ -296,8 +342,9 @@ impl DirectTable {
     pub(super) fn link(&self, tag: u64) {
         let number = self.number(tag);
         if let Some(place) = self.find(number) {
-            // Release: the record's contents come before.
-            place.word.store(number, Ordering::Release);
+            // Release, both: the record's contents come before.
+            place.word().store(number, Ordering::Release);
+            place.mark.store(self.mark(number), Ordering::Release);
         }
     }
 
@@ -306,9 +353,10 @@ impl DirectTable {
         let number = self.number(tag);
         let Some(place) = self.find(number) else { return false };
         // Relaxed, here and below: under the latch; and as in the tables, the stamp and the grace period speak for it.
-        let found = place.record == record && place.word.load(Ordering::Relaxed) == number;
+        let found = place.record == record && place.word().load(Ordering::Relaxed) == number;
         if found {
-            place.word.store(taken(place.at), Ordering::Relaxed);
+            place.mark.store(0, Ordering::Relaxed);
+            place.word().store(taken(place.at), Ordering::Relaxed);
         }
         found
     }
@@ -365,7 +413,7 @@ impl DirectTable {
         // SAFETY: the place is the caller's alone, and its memory is `stride` bytes of this table's.
         unsafe { record.as_ptr().cast::<u8>().write_bytes(0, self.stride) };
         // Release: it is zeroed before somebody takes it.
-        place.word.store(free(place.at), Ordering::Release);
+        place.word().store(free(place.at), Ordering::Release);
         true
     }
 
@@ -380,28 +428,29 @@ impl DirectTable {
     /// All records that are linked.
     pub(super) fn records(&self) -> impl Iterator<Item = RecordPtr> {
         let is_linked = |place: &Place<'_>| {
-            // Acquire: as in `get`.
-            let number = place.word.load(Ordering::Acquire);
+            // Acquire: as in `is_linked`.
+            let number = place.word().load(Ordering::Acquire);
             self.find(number).is_some_and(|own| own.record == place.record)
         };
         self.places().filter(is_linked).map(|place| place.record)
     }
 
-    /// The memory set aside for numbers; what records take is theirs.
+    /// The memory set aside for words and marks; what records take is theirs.
     pub(super) fn bytes(&self) -> usize {
         let made = self.segments().iter().filter(|segment| segment.place(self.stride, |_| 0).is_some());
-        made.map(|segment| segment.places() * size_of::<AtomicU64>()).sum()
+        made.map(|segment| segment.places() * BESIDE_BYTES).sum()
     }
 }
 
 impl Drop for DirectTable {
     fn drop(&mut self) {
         for segment in self.segments() {
-            let words = segment.words.load(Ordering::Relaxed);
+            let marks = segment.marks.load(Ordering::Relaxed);
             // The sums were done when it was made.
-            if let (false, Some(block)) = (words.is_null(), segment.block(self.stride)) {
-                // SAFETY: allocated in `make` with this layout; nobody is left. Records hold nothing of their own that the
-                // table's owner has not freed.
+            if let (false, Some(block)) = (marks.is_null(), segment.block(self.stride)) {
+                let words = marks.cast::<AtomicU64>().wrapping_sub(segment.places());
+                // SAFETY: allocated in `make` with this layout: the words come first. Nobody is left. Records hold nothing of their
+                // own that the table's owner has not freed.
                 unsafe { alloc::dealloc(words.cast(), block) };
             }
         }

@@ -1,7 +1,7 @@
 //! Tests of the direct-address table.
 
 use super::super::head;
-use super::super::test_records::*;
+use super::super::{ABREAST, test_records::*};
 use super::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -111,7 +111,7 @@ fn share(placed: &[bool]) -> f64 {
 }
 
 fn places_made(table: &DirectTable) -> usize {
-    table.bytes() / size_of::<AtomicU64>()
+    table.bytes() / BESIDE_BYTES
 }
 
 /// Numbers in an order of chance.
@@ -190,6 +190,35 @@ fn places_are_bounded_by_rows() {
         }
     }
     assert!(places_made(&table) <= bound(ROWS), "{}", places_made(&table));
+}
+
+/// A mark says the same as the word, of keys whose other bits are a small number; of others it says nothing, and the word does. Keys that share a place
+/// are told apart either way.
+#[test]
+fn a_mark_tells_what_the_word_does() {
+    const PLACES: u64 = 1 << 6;
+    let tag = |number: u64| head(&number.to_be_bytes(), 0);
+    let table = DirectTable::new(PLACES as usize, shape(8).expect("a shape")).expect("little memory");
+    let of_place_5 = |apart: u64| apart * PLACES + 5;
+    for apart in [0, 1, 100, 253, 254, 255, 256, 1 << 20] {
+        let number = of_place_5(apart);
+        let is_small = apart < 255;
+        assert_eq!(table.mark(number), if is_small { apart as u8 + 1 } else { 0 });
+        let memory = table.take(tag(number)).expect("it is free");
+        // SAFETY: of this shape, and nobody else's.
+        let record = unsafe { make_record_at(memory, &number.to_be_bytes()) };
+        table.link(tag(number));
+        let place = table.find(number).expect("it has one");
+        assert_eq!(place.word().load(Ordering::Relaxed), number);
+        assert_eq!(place.mark.load(Ordering::Relaxed), table.mark(number));
+        for other in [0, 1, 99, 100, 101, 253, 254, 255, 256, 257, 1 << 20, 1 << 21] {
+            let found = table.get(tag(of_place_5(other)));
+            assert_eq!(found, (other == apart).then_some(record), "{other} for {apart}");
+        }
+        assert!(table.unlink(tag(number), record) && table.get(tag(number)).is_none());
+        // SAFETY: nobody else knows it.
+        assert!(unsafe { table.give_back(record) });
+    }
 }
 
 /// Two who come for the first place of a segment at once make one segment.

@@ -304,7 +304,7 @@ impl HashIndex {
     #[inline(always)]
     pub fn find_many_direct(
         &self,
-        tags: impl Iterator<Item = u64>,
+        tags: impl Iterator<Item = u64> + Clone,
         found: &mut [Option<RecordPtr>],
         soon: impl Fn(RecordPtr),
     ) -> bool {

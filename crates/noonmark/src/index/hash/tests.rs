@@ -389,7 +389,7 @@ fn threads_that_insert_remove_and_read_agree() {
                     })
                 })
                 .collect();
-            scope.spawn(|| {
+            let reader = scope.spawn(|| {
                 let mut dice = Dice(99);
                 let mut many = [None; 64];
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
@@ -408,6 +408,7 @@ fn threads_that_insert_remove_and_read_agree() {
                 writer.join().expect("a writer failed");
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
+            reader.join().expect("the reader failed");
         });
         finish(&mut index, Limbo::new(), epochs);
     }
@@ -456,7 +457,7 @@ fn readers_miss_nothing_while_crowded_lines_change() {
             }
             limbo.abandon(&epochs);
         });
-        for reader in 1..3 {
+        let read = |reader: usize| {
             let (index, epochs, done, crowded) = (&index, &epochs, &done, &crowded);
             scope.spawn(move || {
                 let mut dice = Dice(reader as u64);
@@ -477,10 +478,12 @@ fn readers_miss_nothing_while_crowded_lines_change() {
                     }
                     epochs.unpin(slot(reader));
                 }
-            });
-        }
+            })
+        };
+        let readers = [1, 2].map(read);
         writer.join().expect("the writer failed");
         done.store(true, std::sync::atomic::Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().expect("a reader failed"));
     });
     // SAFETY: the index lives.
     unsafe { index.shards[0].table() }.check::<Short>();

@@ -149,7 +149,7 @@ impl OrderedIndex {
     #[inline(always)]
     pub fn find_many_direct(
         &self,
-        tags: impl Iterator<Item = u64>,
+        tags: impl Iterator<Item = u64> + Clone,
         found: &mut [Option<RecordPtr>],
         soon: impl Fn(RecordPtr),
     ) -> bool {

@@ -515,7 +515,7 @@ fn threads_that_insert_remove_and_scan_agree() {
                     })
                 })
                 .collect();
-            for scanner in 0..2 {
+            let begin = |scanner| {
                 let (index, epochs, done) = (&index, &epochs, &done);
                 scope.spawn(move || {
                     let mut dice = Dice(99 + scanner);
@@ -555,12 +555,16 @@ fn threads_that_insert_remove_and_scan_agree() {
                         epochs.unpin(slot);
                     }
                     held
-                });
-            }
+                })
+            };
+            let scanners = [0, 1].map(begin);
             for writer in writers {
                 writer.join().expect("a writer failed");
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
+            for scanner in scanners {
+                scanner.join().expect("a scanner failed");
+            }
         });
         finish_in_place(&mut index, Limbo::new(), epochs);
     }
