@@ -769,16 +769,17 @@ mod tests {
         let (var, runs) = (TVar::<u64, W>::new_in(0), AtomicU64::new(0));
         let before = W::memory().statistics();
         std::thread::scope(|scope| {
-            for _ in 0..WAITING {
+            let threads = [0; WAITING].map(|_| {
                 scope.spawn(|| {
                     W::atomically(|tx| {
                         runs.fetch_add(1, Ordering::Relaxed);
                         if var.update(tx, |value| value + 1)? == 1 { tx.retry() } else { Ok(()) }
                     });
-                });
-            }
+                })
+            });
             watch_them_sleep::<W>(WAITING);
             var.store(1);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         let after = W::memory().statistics();
         assert_eq!(var.load(), 1 + WAITING as u64);
@@ -820,15 +821,16 @@ mod tests {
             let (var, runs) = (TVar::<u64, W>::new_in(0), AtomicU64::new(0));
             let sleeps = W::memory().statistics().sleeps;
             std::thread::scope(|scope| {
-                scope.spawn(|| {
+                let thread = scope.spawn(|| {
+                    let mut threads = Vec::new();
                     W::irrevocably(|tx| {
                         assert_eq!(var.get(tx)?, 0);
-                        scope.spawn(|| {
+                        threads.push(scope.spawn(|| {
                             W::atomically(|tx| {
                                 runs.fetch_add(1, Ordering::Relaxed);
                                 if var.get(tx)? == 0 { tx.retry() } else { Ok(()) }
                             });
-                        });
+                        }));
                         watch_them_sleep::<W>(1);
                         if writes { var.set(tx, 1) } else { Ok(()) }
                     });
@@ -836,7 +838,9 @@ mod tests {
                         watch_them_sleep::<W>(1);
                         var.store(1);
                     }
+                    threads.into_iter().for_each(|thread| thread.join().unwrap());
                 });
+                thread.join().unwrap();
             });
             let (runs, sleeps) = (runs.into_inner(), W::memory().statistics().sleeps - sleeps);
             assert!(runs < 10, "{runs} runs: it did not sleep");
@@ -852,13 +856,14 @@ mod tests {
         let (x, y, has_begun) =
             (TVar::<u64, W>::new_in(0), TVar::<u64, W>::new_in(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
+            let mut threads = Vec::new();
             W::irrevocably(|tx| {
-                scope.spawn(|| {
+                threads.push(scope.spawn(|| {
                     W::irrevocably(|tx| {
                         has_begun.store(true, Ordering::SeqCst);
                         y.set(tx, 1)
                     });
-                });
+                }));
                 // He sleeps, or has begun.
                 let mut turn = 0;
                 while W::memory().room.count() == 0 && !has_begun.load(Ordering::SeqCst) {
@@ -868,6 +873,7 @@ mod tests {
                 assert!(!has_begun.load(Ordering::SeqCst));
                 x.set(tx, 1)
             });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         assert_eq!((x.load(), y.load(), has_begun.into_inner()), (1, 1, true));
     }

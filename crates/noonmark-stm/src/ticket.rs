@@ -93,7 +93,7 @@ mod tests {
         let (lock, room, host) = (TicketLock::default(), WaitingRoom::new(), Threads::default());
         let (inside, total) = (Plain::new(0), Plain::new(0));
         std::thread::scope(|scope| {
-            for index in 0..4 {
+            let begin = |index| {
                 let (lock, room, host, inside, total) = (&lock, &room, &host, &inside, &total);
                 scope.spawn(move || {
                     for _ in 0..500 {
@@ -103,8 +103,10 @@ mod tests {
                         assert_eq!(inside.fetch_sub(1, Ordering::Relaxed), 1);
                         drop(ticket);
                     }
-                });
-            }
+                })
+            };
+            let threads = [0, 1, 2, 3].map(begin);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         assert_eq!((total.into_inner(), room.count()), (2000, 0));
     }

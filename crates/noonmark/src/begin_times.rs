@@ -154,7 +154,7 @@ mod tests {
     fn nobody_runs_before_the_frontier() {
         let times = &BeginTimes::new(4);
         std::thread::scope(|scope| {
-            for index in 0..3 {
+            let begin = |index| {
                 scope.spawn(move || {
                     let slot = SlotId::new(index).unwrap();
                     let mut last = Timestamp::ZERO;
@@ -166,16 +166,18 @@ mod tests {
                         last = time;
                         times.end(slot);
                     }
-                });
-            }
-            scope.spawn(|| {
+                })
+            };
+            let mut threads: Vec<_> = (0..3).map(begin).collect();
+            threads.push(scope.spawn(|| {
                 let mut last = Timestamp::ZERO;
                 for _ in 0..20_000 {
                     let frontier = times.advance();
                     assert!(frontier >= last);
                     last = frontier;
                 }
-            });
+            }));
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
     }
 }

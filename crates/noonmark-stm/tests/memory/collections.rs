@@ -123,7 +123,7 @@ fn additions_do_not_conflict<W: World>() {
     // All at a time, or one could get the slot of another that has ended.
     let sessions: Vec<_> = (0..4).map(|_| W::session()).collect();
     std::thread::scope(|scope| {
-        for (thread, mut session) in (0..).zip(sessions) {
+        let begin = |(thread, mut session): (u64, noonmark_stm::Session<W>)| {
             let (counter, last) = (&counter, &last);
             scope.spawn(move || {
                 for number in 0..2_000 {
@@ -134,8 +134,10 @@ fn additions_do_not_conflict<W: World>() {
                         last.set(tx, [thread, number + 1])
                     });
                 }
-            });
-        }
+            })
+        };
+        let threads: Vec<_> = (0..).zip(sessions).map(begin).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let now = W::memory().statistics();
     assert_eq!((now.commits - earlier.commits, now.conflicts - earlier.conflicts), (8_000, 0));

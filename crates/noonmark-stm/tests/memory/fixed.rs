@@ -24,10 +24,9 @@ macro_rules! with_each_control {
 
 fn on_threads(count: usize, run: impl Fn(usize) + Sync) {
     std::thread::scope(|scope| {
-        for index in 0..count {
-            let run = &run;
-            scope.spawn(move || run(index));
-        }
+        let run = &run;
+        let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || run(index))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 

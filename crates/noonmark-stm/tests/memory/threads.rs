@@ -137,9 +137,12 @@ fn those_who_wait_are_woken<W: World>() {
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| pass(&there, &back, 2 * ROUNDS));
-        scope.spawn(|| pass(&back, &there, 2 * ROUNDS));
+        let threads = [
+            scope.spawn(|| pass(&there, &back, 2 * ROUNDS)),
+            scope.spawn(|| pass(&back, &there, 2 * ROUNDS)),
+        ];
         there.store(Some(0));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     assert!(W::memory().statistics().sleeps > before.sleeps);
 }
@@ -149,7 +152,7 @@ fn either_of_two_wakes_one_who_waits_for_both<W: World>() {
     let taken = TVar::<u64, W>::new_in(0);
     const EACH: u64 = 500;
     std::thread::scope(|scope| {
-        for source in &sources {
+        let mut threads = Vec::from(sources.each_ref().map(|source| {
             scope.spawn(|| {
                 for _ in 0..EACH {
                     W::atomically(|tx| match source.get(tx)? {
@@ -157,9 +160,9 @@ fn either_of_two_wakes_one_who_waits_for_both<W: World>() {
                         _ => tx.retry(),
                     });
                 }
-            });
-        }
-        scope.spawn(|| {
+            })
+        }));
+        threads.push(scope.spawn(|| {
             for _ in 0..2 * EACH {
                 W::atomically(|tx| {
                     let take = |source: usize| match sources[source].get(tx)? {
@@ -170,7 +173,8 @@ fn either_of_two_wakes_one_who_waits_for_both<W: World>() {
                     taken.update(tx, |taken| taken + 1)
                 });
             }
-        });
+        }));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     assert_eq!(taken.load(), 2 * EACH);
 }
@@ -232,7 +236,7 @@ fn attempts_beside_eight_writers<W: World>(writes: bool, keeps_out: u64) -> u64 
     };
     let mut attempts = 0;
     thread::scope(|scope| {
-        for writer in 0..WRITERS {
+        let begin = |writer| {
             let (map, commits, is_over) = (&map, &commits, &is_over);
             scope.spawn(move || {
                 let mut session = W::session();
@@ -245,8 +249,9 @@ fn attempts_beside_eight_writers<W: World>(writes: bool, keeps_out: u64) -> u64 
                     });
                     commits.fetch_add(1, Ordering::Relaxed);
                 }
-            });
-        }
+            })
+        };
+        let threads: Vec<_> = (0..WRITERS).map(begin).collect();
         let mut next_attempt = || {
             attempts += 1;
             attempts
@@ -263,6 +268,7 @@ fn attempts_beside_eight_writers<W: World>(writes: bool, keeps_out: u64) -> u64 
             });
         }
         is_over.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     attempts
 }

@@ -352,13 +352,14 @@ fn indexes_are_made_one_at_a_time_and_are_no_tables() {
         let barrier = Barrier::new(2);
         let (table, db, barrier) = (&table, &db, &barrier);
         std::thread::scope(|scope| {
-            for name in ["by_age", "by_rest"] {
+            let threads = ["by_age", "by_rest"].map(|name| {
                 scope.spawn(move || {
                     barrier.wait();
                     let made = table.create_index(db, name, |_, age| *age);
                     assert!(made.is_ok(), "round {round}: {:?}", made.err());
-                });
-            }
+                })
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         let opened = db.table::<(u8, u64), ()>("people.by_age");
         assert!(matches!(opened, Err(noonmark::SchemaError::OtherTypes(_))), "{:?}", opened.is_ok());

@@ -183,7 +183,7 @@ fn who_sleeps_in_line_is_passed_a_bounded_number_of_times() {
         let counters = db.create_table::<u64, u64>("counters", options).unwrap();
         db.transact(|tx| tx.insert(&counters, 1, 0)).unwrap();
         std::thread::scope(|scope| {
-            for _ in 0..THREADS {
+            let begin = |_| {
                 scope.spawn(|| {
                     let mut session = db.session().unwrap();
                     let policy = Policy { escape_after: None, ..Policy::default() };
@@ -199,8 +199,10 @@ fn who_sleeps_in_line_is_passed_a_bounded_number_of_times() {
                         session.transact_with(&policy, add).unwrap();
                         host.0.commits.fetch_add(1, Ordering::SeqCst);
                     }
-                });
-            }
+                })
+            };
+            let threads: Vec<_> = (0..THREADS).map(begin).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         assert_eq!(db.view(|tx| tx.need(&counters, 1)).unwrap(), THREADS as u64 * EACH, "{protocol}");
         let passed_most = host.0.passed_most.load(Ordering::SeqCst);
@@ -222,7 +224,7 @@ fn who_escapes_waits_for_one_transaction_of_each_other_session() {
         let others = Policy { escape_after: None, ..Policy::default() };
         let loser = Policy { escape_after: Some(ESCAPE_AFTER), ..Policy::default() };
         std::thread::scope(|scope| {
-            for thread in 1..THREADS {
+            let begin = |thread| {
                 let (db, counters, others, over, commits) = (&db, &counters, &others, &over, &commits);
                 scope.spawn(move || {
                     let mut session = db.session().unwrap();
@@ -230,9 +232,10 @@ fn who_escapes_waits_for_one_transaction_of_each_other_session() {
                         session.transact_with(others, |tx| add_one(tx, counters)).unwrap();
                         commits.count(thread);
                     }
-                });
-            }
-            let _stop = StopAtEnd(&over);
+                })
+            };
+            let threads: Vec<_> = (1..THREADS).map(begin).collect();
+            let stop = StopAtEnd(&over);
             let [mut session, mut spoiling] = [0, 1].map(|_| db.session().unwrap());
             for escape in 0..ESCAPES {
                 let (mut attempts, mut after) = (0, [0; THREADS]);
@@ -270,6 +273,8 @@ fn who_escapes_waits_for_one_transaction_of_each_other_session() {
                 }
             }
             assert_eq!(session.statistics().escapes, ESCAPES);
+            drop(stop);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
     }
 }
@@ -363,8 +368,8 @@ fn a_long_transaction_is_let_through() {
                 session.transact(|tx| tx.update(&rows, 1, |count| *count += 1)).unwrap();
             }
         };
-        (0..2).for_each(|_| drop(scope.spawn(writer)));
-        let _stop = StopAtEnd(&over);
+        let threads = [0; 2].map(|_| scope.spawn(writer));
+        let stop = StopAtEnd(&over);
         let [mut session, mut spoiling] = [0, 1].map(|_| db.session().unwrap());
         let mut times = 0;
         let (first, last) = escape(&mut session, &mut spoiling, &rows, 100, |tx| {
@@ -375,6 +380,8 @@ fn a_long_transaction_is_let_through() {
         })
         .unwrap();
         assert_eq!((first, times), (last, 1));
+        drop(stop);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 

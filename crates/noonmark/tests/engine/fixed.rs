@@ -303,7 +303,7 @@ fn long_readers_see_one_state_beside_writers() {
     let rows: Rows = db.create_table("rows", options).unwrap();
     db.transact(|tx| (0..200).try_for_each(|key| tx.insert(&rows, key, 10).map(|_| ()))).unwrap();
     std::thread::scope(|scope| {
-        for thread in 0..2 {
+        let begin = |thread| {
             let (db, rows) = (&db, &rows);
             scope.spawn(move || {
                 let mut session = db.session().unwrap();
@@ -329,8 +329,9 @@ fn long_readers_see_one_state_beside_writers() {
                         })
                         .unwrap();
                 }
-            });
-        }
+            })
+        };
+        let threads = [0, 1].map(begin);
         for _ in 0..200 {
             let mut total = 0;
             db.view(|tx| {
@@ -343,5 +344,6 @@ fn long_readers_see_one_state_beside_writers() {
             .unwrap();
             assert_eq!(total, 2_000);
         }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

@@ -69,8 +69,7 @@ impl<W: World> RunHere<W> for Session<W> {
 /// Runs on so many threads, which are numbered.
 pub(crate) fn on_threads(count: u64, run: &(dyn Fn(u64) + Sync)) {
     std::thread::scope(|scope| {
-        for thread in 0..count {
-            scope.spawn(move || run(thread));
-        }
+        let threads: Vec<_> = (0..count).map(|thread| scope.spawn(move || run(thread))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
