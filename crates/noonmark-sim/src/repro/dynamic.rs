@@ -246,8 +246,7 @@ const FLAT: &str = "fixed is at its clock's ceiling here; and a read under dynam
      What makes a write dear in the paper, its replication, is not here";
 
 /// Why one of the figures may be below the one before.
-const FEW: &str =
-    "where contention is least some ten attempts of a hundred thousand fail: how they differ there is chance";
+const FEW: &str = "where contention is little fewer than a hundred attempts of a hundred thousand fail: how they differ there is chance";
 
 const FIGURE_1: &[Claim] = &[
     Claim {
