@@ -35,8 +35,9 @@ fn is_checked(protocols: &[Protocol], kind: Kind, layout: (IndexKind, Granularit
     let measured = recorded_on(&store, protocols, recorded, (index, layout.1), plan(threads, 1_500, 1));
     let [condition] = &measured.conditions[..] else { panic!("{:?}", measured.conditions) };
     assert!(condition.holds, "{protocols:?}: {}", condition.words);
-    // Enough to meet each other. (Who has lost too often is given up, under `two-phase-no-wait` more than half of them on a busy machine, under a sanitizer.)
-    assert!(measured.committed > 300, "{protocols:?}: {} committed", measured.committed);
+    // Enough to meet each other. (Who has lost too often is given up: under the thread sanitizer, on a busy machine, more than half under `two-phase-no-wait`.)
+    let least = if cfg!(thread_sanitizer) { 300 } else { 700 };
+    assert!(measured.committed > least, "{protocols:?}: {} committed", measured.committed);
 }
 
 #[test]
