@@ -58,6 +58,8 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// One in so many rows of a table that grows is counted: who inserts others shares no line with anybody.
 const COUNTED: usize = 16;
 
+/// A line is left free behind so many records that take an even number of them.
+const APART: usize = 16;
 /// What the places of a segment are aligned to, and the most that records are.
 const ALIGN: usize = 64;
 /// What memory is asked for with, if it is aligned by hand: most allocators then have pages that are zero already, and need not touch them.
@@ -76,8 +78,7 @@ pub(super) struct DirectTable {
     apart: u32,
     /// Nobody knows how many rows there will be. Otherwise the first segment is the only one, and all bits count.
     grows: bool,
-    /// Bytes from one place to the next.
-    stride: usize,
+    spacing: Spacing,
     /// By how many zeros a number of its own begins with.
     segments: [Segment; 64],
     /// How many rows there are of those of which one in [`COUNTED`] is counted, in a table that grows.
@@ -93,6 +94,42 @@ struct Segment {
     marks: AtomicPtr<AtomicU8>,
     /// How many places there are is a power of two, and one more than this; or there never are any, if this is zero.
     mask: u64,
+}
+
+/// How far the places of a segment are from each other.
+///
+/// Where records take an even number of lines, a cache that has a power of two of sets would keep the same line of all records, such as one
+/// that few transactions look at, in the same part of its sets. So a line is left free behind [`APART`] of them.
+#[derive(Clone, Copy, Debug)]
+struct Spacing {
+    /// Bytes from one place to the next, if they could lie anywhere.
+    bytes: usize,
+    /// The bits of an offset that count: places begin where records may.
+    aligned: usize,
+}
+
+impl Spacing {
+    fn of(record: Block) -> Spacing {
+        let is_even = record.size().is_multiple_of(2 * ALIGN);
+        let spread = if is_even { ALIGN / APART } else { 0 };
+        Spacing { bytes: record.size() + spread, aligned: !(record.align() - 1) }
+    }
+
+    /// Where a place begins, in bytes behind the first.
+    #[inline(always)]
+    fn offset(self, at: usize) -> usize {
+        (at * self.bytes) & self.aligned
+    }
+
+    /// The other way round: which place begins there.
+    fn at(self, offset: usize) -> usize {
+        (offset + !self.aligned) / self.bytes
+    }
+
+    /// The bytes of a place.
+    fn size(self) -> usize {
+        self.bytes & self.aligned
+    }
 }
 
 /// What a place takes beside the record.
@@ -129,15 +166,15 @@ impl Segment {
         self.mask as usize + 1
     }
 
-    fn block(&self, stride: usize) -> Option<Block> {
-        let bytes = stride.checked_add(BESIDE_BYTES)?.checked_mul(self.places())?;
+    fn block(&self, spacing: Spacing) -> Option<Block> {
+        let bytes = spacing.bytes.checked_add(BESIDE_BYTES)?.checked_mul(self.places())?;
         Block::from_size_align(bytes.checked_add(ALIGN)?, ASKED_ALIGN).ok()
     }
 
     /// Makes it, unless somebody else does, or the memory is not to be had.
     #[cold]
-    fn make(&self, stride: usize) {
-        let Some(block) = self.block(stride) else { return };
+    fn make(&self, spacing: Spacing) {
+        let Some(block) = self.block(spacing) else { return };
         // SAFETY: no block is empty: there are places, and words.
         let Some(words) = NonNull::new(unsafe { alloc::alloc_zeroed(block) }) else { return };
         let words = words.cast::<AtomicU64>();
@@ -166,7 +203,7 @@ impl Segment {
 
     /// A place of it, if it is made: the one that this says of the segment's mask, which must leave no more than that.
     #[inline(always)]
-    fn place(&self, stride: usize, at: impl FnOnce(u64) -> u64) -> Option<Place<'_>> {
+    fn place(&self, spacing: Spacing, at: impl FnOnce(u64) -> u64) -> Option<Place<'_>> {
         // Acquire: it was zeroed before.
         let places = NonNull::new(self.places.load(Ordering::Acquire))?;
         // Relaxed: set before the places were.
@@ -175,7 +212,7 @@ impl Segment {
         let at = at(self.mask) as usize;
         debug_assert!(at < self.places());
         // SAFETY: there are more marks and places than that, for as long as the table lives; all access to marks is atomic.
-        let (mark, record) = unsafe { (marks.add(at).as_ref(), places.add(at * stride)) };
+        let (mark, record) = unsafe { (marks.add(at).as_ref(), places.add(spacing.offset(at))) };
         Some(Place { segment: self, mark, record: RecordPtr::new(record.cast()), at })
     }
 }
@@ -218,12 +255,12 @@ impl DirectTable {
                 places.trailing_zeros()
             },
             grows,
-            stride: shape.block.size(),
+            spacing: Spacing::of(shape.block),
             segments: std::array::from_fn(|zeros| segment(zeros as u32)),
             counted: CachePadded(AtomicUsize::new(0)),
         };
         if !grows {
-            table.segments[0].make(table.stride);
+            table.segments[0].make(table.spacing);
             table.find(0)?;
         }
         Some(table)
@@ -253,10 +290,10 @@ impl DirectTable {
     #[inline(always)]
     fn find(&self, number: u64) -> Option<Place<'_>> {
         if self.grows {
-            return self.segment(number).place(self.stride, |mask| number & mask);
+            return self.segment(number).place(self.spacing, |mask| number & mask);
         }
         let turned = (number >> 32).wrapping_mul(GOLDEN) >> self.turn;
-        self.segments[0].place(self.stride, |mask| number.wrapping_add(turned) & mask)
+        self.segments[0].place(self.spacing, |mask| number.wrapping_add(turned) & mask)
     }
 
     /// The mark of a place where the record of the key with this number is linked; zero if it is too large for one.
@@ -334,7 +371,7 @@ impl DirectTable {
         let rows = (self.counted.load(Ordering::Relaxed) + 1).saturating_mul(COUNTED);
         let is_due = segment.places() <= FIRST || rows >= segment.places() / 4 * 3;
         if self.grows && segment.mask != 0 && is_due {
-            segment.make(self.stride);
+            segment.make(self.spacing);
         }
     }
 
@@ -398,9 +435,9 @@ impl DirectTable {
     fn place_of(&self, record: RecordPtr) -> Option<Place<'_>> {
         let address = record.as_ptr().addr();
         self.segments().iter().find_map(|segment| {
-            let first = segment.place(self.stride, |_| 0)?;
-            let at = address.checked_sub(first.record.as_ptr().addr())? / self.stride;
-            if at < segment.places() { segment.place(self.stride, |_| at as u64) } else { None }
+            let first = segment.place(self.spacing, |_| 0)?;
+            let at = self.spacing.at(address.checked_sub(first.record.as_ptr().addr())?);
+            if at < segment.places() { segment.place(self.spacing, |_| at as u64) } else { None }
         })
     }
 
@@ -410,8 +447,8 @@ impl DirectTable {
     /// Nobody refers to the record any more, and nobody can find it.
     pub(super) unsafe fn give_back(&self, record: RecordPtr) -> bool {
         let Some(place) = self.place_of(record) else { return false };
-        // SAFETY: the place is the caller's alone, and its memory is `stride` bytes of this table's.
-        unsafe { record.as_ptr().cast::<u8>().write_bytes(0, self.stride) };
+        // SAFETY: the place is the caller's alone, and its memory is as many bytes of this table's.
+        unsafe { record.as_ptr().cast::<u8>().write_bytes(0, self.spacing.size()) };
         // Release: it is zeroed before somebody takes it.
         place.word().store(free(place.at), Ordering::Release);
         true
@@ -422,7 +459,7 @@ impl DirectTable {
         let of = |segment: &Segment| if segment.mask == 0 { 0 } else { segment.places() as u64 };
         self.segments
             .iter()
-            .flat_map(move |segment| (0..of(segment)).map_while(|at| segment.place(self.stride, |_| at)))
+            .flat_map(move |segment| (0..of(segment)).map_while(|at| segment.place(self.spacing, |_| at)))
     }
 
     /// All records that are linked.
@@ -437,7 +474,7 @@ impl DirectTable {
 
     /// The memory set aside for words and marks; what records take is theirs.
     pub(super) fn bytes(&self) -> usize {
-        let made = self.segments().iter().filter(|segment| segment.place(self.stride, |_| 0).is_some());
+        let made = self.segments().iter().filter(|segment| segment.place(self.spacing, |_| 0).is_some());
         made.map(|segment| segment.places() * BESIDE_BYTES).sum()
     }
 }
@@ -447,7 +484,7 @@ impl Drop for DirectTable {
         for segment in self.segments() {
             let marks = segment.marks.load(Ordering::Relaxed);
             // The sums were done when it was made.
-            if let (false, Some(block)) = (marks.is_null(), segment.block(self.stride)) {
+            if let (false, Some(block)) = (marks.is_null(), segment.block(self.spacing)) {
                 let words = marks.cast::<AtomicU64>().wrapping_sub(segment.places());
                 // SAFETY: allocated in `make` with this layout: the words come first. Nobody is left. Records hold nothing of their
                 // own that the table's owner has not freed.

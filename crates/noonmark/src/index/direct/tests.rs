@@ -245,3 +245,27 @@ fn a_segment_is_made_once() {
         }
     }
 }
+
+/// Records follow each other without a gap but for one in 16, and each line of them is in all sets of a cache alike, if that has a power of two of them.
+#[test]
+fn lines_of_records_are_in_all_sets() {
+    const SETS: usize = 1024;
+    for size in [16, 32, 64, 128, 192, 256, 320, 512, 1024, 2048] {
+        let record = Block::from_size_align(size, size.min(ALIGN)).expect("a block");
+        let spacing = Spacing::of(record);
+        assert_eq!(spacing.size(), size);
+        let mut sets = vec![0; SETS];
+        for at in 0..64 * SETS {
+            let offset = spacing.offset(at);
+            assert!(offset.is_multiple_of(record.align()) && spacing.at(offset) == at);
+            let gap = spacing.offset(at + 1) - offset - size;
+            assert!(gap == 0 || gap == ALIGN && at % APART == APART - 1, "{gap} bytes behind {at}");
+            sets[offset / ALIGN % SETS] += 1;
+        }
+        let of = |more: fn(usize, usize) -> bool| {
+            sets.iter().copied().reduce(|a, b| if more(a, b) { a } else { b })
+        };
+        let (most, fewest) = (of(|a, b| a > b), of(|a, b| a < b));
+        assert_eq!(most, fewest, "{size} bytes");
+    }
+}
