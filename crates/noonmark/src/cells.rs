@@ -85,27 +85,23 @@ impl CopyValue for CopyImage<'_> {
     }
 }
 
-/// Groups in the write set that may be changed where they are.
+/// Groups in the write set that may be changed where they are: in the low half the number of their entry, in the high half where in the arena the
+/// first of them is. In one word, so that operations hand it on in a register.
 #[derive(Clone, Copy)]
-pub(crate) struct Opened {
-    /// The number of their entry.
-    entry: u32,
-    /// Where in the arena the first of them is.
-    at: u32,
-}
+pub(crate) struct Opened(u64);
 
 impl Opened {
     #[inline(always)]
     fn new(entry: usize, at: usize) -> Self {
-        Opened { entry: entry as u32, at: at as u32 }
+        Opened(u64::from(entry as u32) | (at as u64) << 32)
     }
     #[inline(always)]
     pub(crate) fn entry(self) -> usize {
-        self.entry as usize
+        self.0 as u32 as usize
     }
     #[inline(always)]
     pub(crate) fn at(self) -> usize {
-        self.at as usize
+        (self.0 >> 32) as usize
     }
 }
 

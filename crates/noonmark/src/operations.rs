@@ -129,13 +129,31 @@ impl<H: Host> Context<H> {
         key: &[u8],
         found: Option<RecordPtr>,
     ) -> Result<Option<T::Value>, Abort> {
-        match is_short::<T::Value>() {
-            true => with_protocol!(target.core().protocol, P => self.get_short::<P, T>(target, key, found)),
-            false => self.get_long(target, key, found),
+        self.see_found(target, key, found, |value| value)
+    }
+
+    /// What `see` makes of it. Where it is decoded there it is looked at: a value that is handed on through results is copied for each, and mostly less of it is
+    /// wanted.
+    #[inline(always)]
+    pub(crate) fn see_found<T: Target, A>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+        see: impl FnOnce(Option<T::Value>) -> A,
+    ) -> Result<A, Abort> {
+        if !is_short::<T::Value>() {
+            return self.get_long(target, key, found).map(see);
+        }
+        let row = &mut [0; SHORT_ROW_WORDS][..words_of(T::Value::SIZES)];
+        match with_protocol!(target.core().protocol, P => self.read_short::<P, T>(target, key, found, row)) {
+            Ok(true) => Ok(see(Some(self.decode(row)))),
+            Ok(false) => Ok(see(None)),
+            Err(abort) => Err(abort),
         }
     }
 
-    /// The same, which is to be there.
+    /// The value, which is to be there.
     #[inline(always)]
     pub(crate) fn need_found<T: Target>(
         &mut self,
@@ -143,10 +161,7 @@ impl<H: Host> Context<H> {
         key: &[u8],
         found: Option<RecordPtr>,
     ) -> Result<T::Value, Abort> {
-        if is_short::<T::Value>() {
-            return with_protocol!(target.core().protocol, P => self.need_short::<P, T>(target, key, found));
-        }
-        match self.get_long(target, key, found) {
+        match self.get_found(target, key, found) {
             Ok(Some(value)) => Ok(value),
             Ok(None) => Err(self.missing(TableRef::new(target.core()), key)),
             Err(abort) => Err(abort),
@@ -154,37 +169,16 @@ impl<H: Host> Context<H> {
     }
 
     #[inline(never)]
-    fn get_short<P: Rules, T: Target>(
+    fn read_short<P: Rules, T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
         found: Option<RecordPtr>,
-    ) -> Result<Option<T::Value>, Abort> {
+        row: &mut [u64],
+    ) -> Result<bool, Abort> {
         let sizes = T::Value::SIZES;
-        let table = TableRef::new(target.core());
-        let row = &mut [0; SHORT_ROW_WORDS][..words_of(sizes)];
-        match self.read_row::<P>(table, key, found, target.groups().start, sizes, row) {
-            Ok(true) => Ok(Some(self.decode(row))),
-            Ok(false) => Ok(None),
-            Err(abort) => Err(abort),
-        }
-    }
-
-    #[inline(never)]
-    fn need_short<P: Rules, T: Target>(
-        &mut self,
-        target: &T,
-        key: &[u8],
-        found: Option<RecordPtr>,
-    ) -> Result<T::Value, Abort> {
-        let sizes = T::Value::SIZES;
-        let table = TableRef::new(target.core());
-        let row = &mut [0; SHORT_ROW_WORDS][..words_of(sizes)];
-        match self.read_row::<P>(table, key, found, target.groups().start, sizes, row) {
-            Ok(true) => Ok(self.decode(row)),
-            Ok(false) => Err(self.missing(table, key)),
-            Err(abort) => Err(abort),
-        }
+        let row = &mut row[..words_of(sizes)];
+        self.read_row::<P>(TableRef::new(target.core()), key, found, target.groups().start, sizes, row)
     }
 
     #[inline(never)]

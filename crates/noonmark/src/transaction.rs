@@ -215,12 +215,11 @@ impl<'s, H: Host> Transaction<'s, H> {
             let mut room = None;
             let found = found_in(known, first, core, keys, target.groups(), &mut room);
             for ((index, key), &found) in keys.iter().enumerate().zip(found) {
-                let value = key.with_bytes(|key| {
+                key.with_bytes(|key| {
                     self.context.about_to_look(table, key, Access::Read);
                     let found = found.or_else(|| self.context.find_again(table, key));
-                    self.context.get_found(target, key, found)
+                    self.context.see_found(target, key, found, |value| visit(first + index, value))
                 })?;
-                visit(first + index, value);
             }
         }
         Ok(())
