@@ -1,11 +1,13 @@
 //! Beyond the papers: timestamps that split themselves, which [Granularity §5] leaves as future work.
 //!
-//! The workloads are those of [`granularity`](super::granularity), each with rows of one timestamp, of one for each column group, and
+//! The workloads are those of [`granularity`], each with rows of one timestamp, of one for each column group, and
 //! of one that [splits itself](noonmark::Granularity::Splitting). What is claimed is ours: that the last comes close to the second where
 //! conflicts are over nothing but the timestamp, and costs next to nothing where there are none. TPC-C differs from
 //! Granularity's in that coarse is coarse: the warehouse's total, too, is under its row's timestamp then.
 
-use super::granularity::{ADAPTIVE, OCC, POINTS, PROTOCOLS, SWISS, TICTOC, TPCC, TWO_PHASE_NO_WAIT, YCSB};
+use super::granularity::{
+    self, ADAPTIVE, OCC, POINTS, PROTOCOLS, SWISS, TICTOC, TPCC, TWO_PHASE_NO_WAIT, YCSB,
+};
 use super::{Alternative, At, Axis, Claim, Experiment, Rules, Test, Variant, WarehouseTotal, Workload};
 use noonmark_workloads::report::Failures;
 use noonmark_workloads::store::Granularity::{self, Coarse, Fine, Splitting};
@@ -35,8 +37,8 @@ pub const ALL: &[Experiment] = &[
         claims: OF_TPCC,
         failures: Failures::Share,
         kinds: &[],
-        alternatives: &[],
-        ablated: &[],
+        alternatives: granularity::OF_TPCC,
+        ablated: &[(OCC, Splitting), (OCC, Fine), (OCC, Coarse)],
         left_out: LEFT_OUT,
     },
     Experiment {

@@ -413,7 +413,14 @@ impl Tally {
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Tally { all, agree, differ, not_run } = self;
-        write!(f, "{agree} of {all} come out, {differ} do not, {not_run} were not run")
+        let word = |count: usize, one: &'static str, more: &'static str| if count == 1 { one } else { more };
+        let (come, do_, were) =
+            (word(*agree, "comes", "come"), word(*differ, "does", "do"), word(*not_run, "was", "were"));
+        write!(f, "{agree} of {all} {come} out, {differ} {do_} not")?;
+        if *not_run > 0 {
+            write!(f, ", {not_run} {were} not run")?;
+        }
+        Ok(())
     }
 }
 
