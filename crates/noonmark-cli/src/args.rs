@@ -479,7 +479,7 @@ pub struct Fuzz {
     #[arg(long, value_name = "WORKERS,TRANSACTIONS", value_parser = size)]
     pub size: Option<(usize, usize)>,
 
-    /// The one seed by this schedule: who goes on, and for how many steps; then each in turn until it ends or waits
+    /// The one seed by this schedule: who goes on, and for how many steps; then each in turn until it ends or waits. Each turn is told, also where nothing is broken
     #[arg(long, value_name = "WORKER:STEPS,..", conflicts_with = "cluster")]
     pub turns: Option<Turns>,
 }

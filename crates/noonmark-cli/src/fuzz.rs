@@ -198,13 +198,19 @@ fn again<C: Seeded>(drawn: &C, case: &C, seed: u64, protocols: &[Protocol]) -> S
     command
 }
 
-/// The protocols of these names; all if there are none.
+/// The protocols of these names, each once; all if there are none.
 pub fn protocols(names: &[String]) -> Result<Vec<Protocol>, Failure> {
     let mut protocols = Vec::new();
     for name in names {
-        match name.as_str() {
-            "all" => protocols.extend(Protocol::ALL),
-            name => protocols.push(name.parse().map_err(|error| Failure::usage(format!("{error}")))?),
+        let named = match name.as_str() {
+            "all" => Protocol::ALL.to_vec(),
+            name => vec![name.parse().map_err(|error| Failure::usage(format!("{error}")))?],
+        };
+        // Named twice, it would count as a mix of two.
+        for protocol in named {
+            if !protocols.contains(&protocol) {
+                protocols.push(protocol);
+            }
         }
     }
     Ok(if protocols.is_empty() { Protocol::ALL.to_vec() } else { protocols })
@@ -225,6 +231,16 @@ mod tests {
         let drawn = ClusterCase::draw(7, &[Protocol::Sundial]);
         let command = again(&drawn, &drawn.sized((1, 1)), 7, &[Protocol::Sundial]);
         assert_eq!(command, "noonmark fuzz --cluster --protocol sundial --seeds 7..8 --size 1,1");
+    }
+
+    #[test]
+    fn a_protocol_that_is_named_twice_is_there_once() {
+        let named =
+            |names: &[&str]| protocols(&names.iter().map(|name| name.to_string()).collect::<Vec<_>>());
+        assert_eq!(named(&["occ", "tictoc", "occ"]).unwrap(), [Protocol::Occ, Protocol::TicToc]);
+        assert_eq!(named(&["all", "occ"]).unwrap(), Protocol::ALL);
+        assert_eq!(named(&[]).unwrap(), Protocol::ALL);
+        assert!(named(&["occ", "oc"]).is_err());
     }
 
     #[test]
