@@ -137,12 +137,20 @@ pub(super) const TPCC: Variant = Variant {
     ..YCSB
 };
 
+pub(super) const NO_PAUSES: Alternative =
+    Alternative { words: "no pauses after conflicts", change: |variant| variant.backs_off = false };
+pub(super) const MORE_LOOKS: Alternative = Alternative {
+    words: "up to 256 looks at what is being committed",
+    change: |variant| variant.busy_turns = 256,
+};
+pub(super) const SPREAD: Alternative = Alternative {
+    words: "cores of all sockets in turn",
+    change: |variant| variant.placement = Placement::Spread,
+};
+
 const OF_YCSB: &[Alternative] = &[
-    Alternative { words: "no pauses after conflicts", change: |variant| variant.backs_off = false },
-    Alternative {
-        words: "up to 256 looks at what is being committed",
-        change: |variant| variant.busy_turns = 256,
-    },
+    NO_PAUSES,
+    MORE_LOOKS,
     Alternative {
         words: "all keys different, and gone through upwards",
         change: |variant| {
@@ -151,10 +159,7 @@ const OF_YCSB: &[Alternative] = &[
             }
         },
     },
-    Alternative {
-        words: "cores of all sockets in turn",
-        change: |variant| variant.placement = Placement::Spread,
-    },
+    SPREAD,
 ];
 
 pub(super) const OF_TPCC: &[Alternative] = &[
@@ -215,11 +220,8 @@ pub(super) const OF_TPCC: &[Alternative] = &[
             }
         },
     },
-    Alternative { words: "no pauses after conflicts", change: |variant| variant.backs_off = false },
-    Alternative {
-        words: "up to 256 looks at what is being committed",
-        change: |variant| variant.busy_turns = 256,
-    },
+    NO_PAUSES,
+    MORE_LOOKS,
 ];
 
 /// Why more attempts fail than in the paper with whole rows.
