@@ -228,15 +228,14 @@ pub(super) const OF_TPCC: &[Alternative] = &[
 const MEETING_WHOLE: &str = "half of OCC's failed attempts, and more of TicToc's, find something locked that they were to lock, and the others what they \
      had read changed, or being changed (see the rules by which attempts failed). A transaction takes some 7 virtual microseconds here; how \
      long it took in the paper is not told, but the shorter it is beside its commit, the more often those of one warehouse meet at its row and at \
-     its districts'. Inserts into one leaf of an index get in each other's way besides. More looks at a taken lock make it less: with 256, OCC \
+     its districts'. More looks at a taken lock make it less: with 256, OCC \
      loses 34 % on 128 cores";
 
 /// Why more attempts fail than in the paper.
 const MEETING: &str = "once timestamps are fine hardly any attempt fails here because something that it has read was changed, which \
      is what the paper is about; they find the lock of a warehouse's or a district's total taken, or the total itself changed (see the \
      rules by which attempts failed). A transaction takes some 7 virtual microseconds here; how long it took in the paper is not told, but \
-     the shorter it is beside its commit, the more often those of one warehouse meet at its totals. Inserts into one leaf of an index \
-     get in each other's way besides. More looks at a taken lock make it less, and so does a warehouse's total that is added to at commit; the district's, of which there are ten \
+     the shorter it is beside its commit, the more often those of one warehouse meet at its totals. More looks at a taken lock make it less, and so does a warehouse's total that is added to at commit; the district's, of which there are ten \
      to each warehouse, makes no difference (see the choices)";
 
 /// Why OCC does not gain most.
