@@ -90,7 +90,7 @@ const LEFT_OUT_OF_YCSB: &[(&str, &str)] = &[
     THE_GROUPS,
     (
         "more writes than one in fifty",
-        "half of the operations were writes at first, as in Granularity's, and were made fewer when it had been seen that there even timestamps split by hand gain nothing: from one in ten on OCC is slower where timestamps are split, by themselves or by hand, than with whole rows (see the choices). Those who no longer fail \
+        "half of the operations were writes at first, as in Granularity's, and were made fewer after figures had been seen; why was not written down. From one in ten on OCC is slower where timestamps are split, by themselves or by hand, than with whole rows (see the choices). Those who no longer fail \
          by a false conflict, early, come to the lock of the hottest row, where all who write it stand in line for its line (4.3 instead of 0.5 µs a commit \
          with one write in ten), and fail there. Adaptive, which gives up at once where there has been a conflict, gains by it all the same",
     ),
