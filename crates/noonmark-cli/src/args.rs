@@ -229,7 +229,8 @@ pub struct Bench {
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     pub warehouses: Vec<u16>,
 
-    /// A property of the workload under YCSB's names, e.g. -p readproportion=0.95; may be repeated
+    /// A property of the workload under YCSB's names, e.g. -p readproportion=0.95; may be repeated. The papers'
+    /// presets of several operations take -p insertorder=hashed: keys spread over all numbers, not counted from 0
     #[arg(short = 'p', value_name = "KEY=VALUE", value_parser = property)]
     pub property: Vec<(String, String)>,
 

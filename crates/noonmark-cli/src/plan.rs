@@ -14,7 +14,8 @@ use crate::live::Contestant;
 use crate::{machine, output};
 use noonmark_workloads::spec::ProtocolChoice;
 use noonmark_workloads::workload::RunError;
-use noonmark_workloads::ycsb::{CoreSpec, Properties, core_properties};
+use noonmark_workloads::ycsb::properties::InsertOrder;
+use noonmark_workloads::ycsb::{CoreSpec, core_properties};
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -54,8 +55,8 @@ pub struct RunSpec {
     pub rows: Option<u64>,
     pub theta: Option<f64>,
     pub warehouses: Option<u16>,
-    /// YCSB's core workload as properties have it, where some were given.
-    pub core: Option<CoreSpec>,
+    /// What properties say of YCSB, where some were given.
+    pub properties: Option<Said>,
     pub allocations: bool,
     pub history: Option<PathBuf>,
 }
@@ -129,7 +130,7 @@ pub fn runs(workload: Workload, args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         rows: args.rows,
         theta: None,
         warehouses: None,
-        core: core(workload, args)?,
+        properties: said(workload, args)?,
         allocations: args.allocations,
         history: args.history.clone(),
     };
@@ -258,26 +259,28 @@ fn refuse_impossible(workload: Workload, args: &Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// YCSB's core workload as the properties say, if there are any: over the preset's those of the file, and over
+/// What YCSB's properties say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// All of the core workload.
+    Core(CoreSpec),
+    /// How a paper's variant makes keys of its rows' numbers.
+    InsertOrder(InsertOrder),
+}
+
+/// What the properties say, if there are any: over the preset's those of the file, and over
 /// them those of the command line. Also says which properties were passed over.
-fn core(workload: Workload, args: &Bench) -> Result<Option<CoreSpec>, Failure> {
+fn said(workload: Workload, args: &Bench) -> Result<Option<Said>, Failure> {
     if args.properties.is_none() && args.property.is_empty() {
         return Ok(None);
     }
     if workload != Workload::Ycsb {
         return Err(Failure::usage("-P and -p are for ycsb"));
     }
-    let mut properties = match &args.preset {
-        None => Properties::new(),
-        Some(preset) => {
-            let letter = preset.parse::<char>().ok();
-            letter.and_then(core_properties).ok_or_else(|| {
-                Failure::usage(format!(
-                    "-P and -p are for ycsb's core workloads a to f, not for preset {preset}"
-                ))
-            })?
-        }
-    };
+    let letter = args.preset.as_ref().and_then(|preset| preset.parse::<char>().ok());
+    let of_letter = letter.and_then(core_properties);
+    let is_core = args.preset.is_none() || of_letter.is_some();
+    let mut properties = of_letter.unwrap_or_default();
     if let Some(file) = &args.properties {
         let name = file.display();
         let mut text = String::new();
@@ -295,12 +298,16 @@ fn core(workload: Workload, args: &Bench) -> Result<Option<CoreSpec>, Failure> {
         }
         properties.set(name, value);
     }
+    if !is_core {
+        let order = InsertOrder::alone(&properties).map_err(|e| Failure::usage(e.to_string()))?;
+        return Ok(Some(Said::InsertOrder(order)));
+    }
     let (core, warnings) =
         CoreSpec::from_properties(&properties).map_err(|e| Failure::usage(e.to_string()))?;
     for warning in warnings {
         output::warn(&warning);
     }
-    Ok(Some(core))
+    Ok(Some(Said::Core(core)))
 }
 
 /// Each given value, or once none.
@@ -384,6 +391,8 @@ mod tests {
             "noonmark bench ycsb --preset sundial -p recordcount=1",
             "noonmark bench ycsb -p recordcount=many",
             "noonmark bench ycsb -p recordcount=10 --rows 20",
+            "noonmark bench ycsb --preset granularity -p insertorder=random",
+            "noonmark bench ycsb --preset granularity -p insertorder=hashed -p readproportion=1",
             "noonmark bench bank --no-page",
             "noonmark bench bank --groups splitting --protocol occ,fixed",
         ] {
@@ -397,7 +406,7 @@ mod tests {
         std::fs::write(&file, "# a comment\nrecordcount = 10\n\nreadproportion=1\nupdateproportion=0\n")
             .unwrap();
         let line = format!("noonmark bench ycsb --preset a -P {} -p recordcount=20", file.display());
-        let core = planned(&line).unwrap().remove(0).core.unwrap();
+        let Some(Said::Core(core)) = planned(&line).unwrap().remove(0).properties else { panic!("{line}") };
         std::fs::write(&file, "=5\n").unwrap();
         let broken = planned(&line);
         std::fs::remove_file(&file).unwrap();

@@ -4,7 +4,7 @@
 
 use crate::args::{Access, Groups, Index, Updates, Workload};
 use crate::error::Failure;
-use crate::plan::RunSpec;
+use crate::plan::{RunSpec, Said};
 use noonmark_workloads::driver::Length;
 use noonmark_workloads::report::{Progress, RunReport};
 use noonmark_workloads::spec::{self, Spec, WorkloadSpec};
@@ -23,17 +23,20 @@ pub fn run(run: &RunSpec, listen: &mut dyn FnMut(&Progress)) -> Result<RunReport
 }
 
 fn translated(run: &RunSpec) -> Result<Spec, Failure> {
-    let preset = match (&run.preset, &run.core, run.workload) {
+    let preset = match (&run.preset, &run.properties, run.workload) {
         (Some(preset), _, _) => preset.clone(),
         (None, Some(_), _) => "properties".into(),
         (None, None, Workload::Ycsb) => "granularity".into(),
         (None, None, Workload::Tpcc) => "full".into(),
         (None, None, _) => "default".into(),
     };
-    let mut workload = match &run.core {
-        Some(core) => WorkloadSpec::YcsbCore(core.clone()),
-        None => WorkloadSpec::named(run.workload.name(), &preset).map_err(failure)?,
+    let mut workload = match &run.properties {
+        Some(Said::Core(core)) => WorkloadSpec::YcsbCore(core.clone()),
+        _ => WorkloadSpec::named(run.workload.name(), &preset).map_err(failure)?,
     };
+    if let Some(Said::InsertOrder(order)) = run.properties {
+        workload.set_insert_order(order).map_err(failure)?;
+    }
     if let Some(rows) = run.rows {
         workload.set_rows(rows).map_err(failure)?;
     }

@@ -78,7 +78,7 @@ pub fn runs(args: &Bench) -> Result<Vec<RunSpec>, Failure> {
         rows: None,
         theta: None,
         warehouses: None,
-        core: None,
+        properties: None,
         allocations: false,
         history: None,
     };

@@ -299,7 +299,8 @@ fn sleep_for(_: u64) {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use crate::sync::Mutex;
+    use std::sync::Arc;
 
     #[test]
     fn a_wait_ends_at_its_deadline_and_not_before() {

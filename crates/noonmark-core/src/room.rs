@@ -351,7 +351,7 @@ impl WaitingRoom {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     /// Notes who was woken.
     struct Noting(usize, Arc<Mutex<Vec<usize>>>);

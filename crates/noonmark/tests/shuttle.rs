@@ -199,12 +199,16 @@ fn attack_protocol(protocol: Protocol) {
 }
 
 macro_rules! protocols {
-    ($($name:ident => $protocol:ident,)*) => {$(
-        #[test]
-        fn $name() {
-            attack_protocol(Protocol::$protocol);
-        }
-    )*};
+    ($($name:ident => $protocol:ident,)*) => {
+        // A test each, as they run beside each other: none is to be forgotten.
+        const _: () = assert!([$(Protocol::$protocol),*].len() == Protocol::ALL.len());
+        $(
+            #[test]
+            fn $name() {
+                attack_protocol(Protocol::$protocol);
+            }
+        )*
+    };
 }
 
 protocols! {

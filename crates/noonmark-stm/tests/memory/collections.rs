@@ -3,8 +3,8 @@
 use crate::support::for_each_control as for_each_control_without_doubts;
 use crate::support::for_each_control;
 use crate::support::run::{Run, RunHere, on_threads};
+use noonmark_core::sync::Mutex;
 use noonmark_stm::{Interrupted, World};
-use std::sync::Mutex;
 
 type TQueue<T, W> = noonmark_stm::TQueue<T, W>;
 type TCounter<W> = noonmark_stm::TCounter<W>;

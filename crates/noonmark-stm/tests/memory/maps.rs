@@ -4,9 +4,9 @@
 use crate::support::for_each_control;
 use crate::support::numbers::Numbers;
 use crate::support::run::{Run, RunHere, on_threads};
+use noonmark_core::sync::Mutex;
 use noonmark_stm::{Look, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap, TZipMap, World};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 /// Each thread has keys of its own, and a model of what becomes of them; what they share is the structure.
 fn storm<S>(map: &TMap<S>)

@@ -7,12 +7,12 @@
 use crate::support::for_each_control;
 use crate::support::numbers::Numbers;
 use crate::support::run::{Run, RunHere, on_threads};
+use noonmark_core::sync::Mutex;
 use noonmark_stm::{
     Host, Interrupted, Look, Ordered, Structure, THashMap, TMap, TRavlMap, TRbMap, TSkipMap, TZipMap,
     Threads, Tx, World,
 };
 use std::collections::HashSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const THREADS: usize = 4;

@@ -15,7 +15,7 @@ use crate::store::{Appends, Granularity, IndexKind, Store};
 use crate::tpcc::schema::Split;
 use crate::tpcc::{self, Tpcc};
 use crate::workload::{RunError, Workload};
-use crate::ycsb::properties::RequestDistribution;
+use crate::ycsb::properties::{InsertOrder, RequestDistribution};
 use crate::ycsb::{
     CoreSpec, CoreWorkload, DynamicRows, EvenOddRows, FieldRow, Keys, Mix, Rows1k, Shape,
     TransactionWorkload, TransactionsSpec,
@@ -190,6 +190,9 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             Keys::Contention { transactions_percent, rows_percent, .. } => {
                 parameters.push(("contention", format!("{transactions_percent}:{rows_percent}")));
             }
+        }
+        if spec.insert_order == InsertOrder::Hashed {
+            parameters.push(("insert order", "hashed".into()));
         }
         match spec.mix {
             Mix::EachReads { share } => parameters.push(("reads", share.to_string())),

@@ -9,7 +9,7 @@ use crate::tpcc::population::Scale;
 use crate::tpcc::request::Mix as TpccMix;
 use crate::tpcc::schema::Split;
 use crate::workload::RunError;
-use crate::ycsb::properties::RequestDistribution;
+use crate::ycsb::properties::{InsertOrder, RequestDistribution};
 use crate::ycsb::{CoreSpec, Keys, TransactionsSpec, core_spec};
 
 use super::Access;
@@ -202,6 +202,18 @@ impl WorkloadSpec {
             WorkloadSpec::YcsbTransactions { spec, .. } => spec.keys = Keys::Zipfian { theta },
             WorkloadSpec::YcsbMoney(spec) | WorkloadSpec::Bank(spec) => spec.theta = theta,
             other => return Err(RunError::Setting(format!("{} has no skew to set", other.name()))),
+        }
+        Ok(())
+    }
+
+    /// Sets how the rows' numbers become keys, where that is a setting.
+    pub fn set_insert_order(&mut self, order: InsertOrder) -> Result<(), RunError> {
+        match self {
+            WorkloadSpec::YcsbCore(spec) => spec.insert_order = order,
+            WorkloadSpec::YcsbTransactions { spec, .. } => spec.insert_order = order,
+            other => {
+                return Err(RunError::Setting(format!("{} has no insert order to set", other.name())));
+            }
         }
         Ok(())
     }

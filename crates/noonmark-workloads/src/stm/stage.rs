@@ -296,7 +296,7 @@ pub fn measure<W: Work>(
     let slots: Vec<Mutex<Option<Finished<W::Tally>>>> = (0..plan.threads).map(|_| Mutex::new(None)).collect();
     let histograms = (0..plan.threads).map(|_| new_histogram().map(Some).map(Mutex::new));
     let histograms = histograms.collect::<Result<Vec<_>, _>>()?;
-    let clock_ns = clock_ns();
+    let clock_ns = clock_ns(Instant::now);
     let work = |seat: Seat, stage: &Stage| {
         let number = seat.number;
         let Some(latency_ns) = histograms[number].lock().take() else { return };

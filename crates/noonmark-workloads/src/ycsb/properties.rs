@@ -240,6 +240,25 @@ pub enum InsertOrder {
     Ordered,
 }
 
+impl InsertOrder {
+    const NAMES: [(&str, InsertOrder); 2] =
+        [("hashed", InsertOrder::Hashed), ("ordered", InsertOrder::Ordered)];
+
+    /// What `insertorder` says, if these properties say that and nothing else: all that the papers' variants take.
+    ///
+    /// # Errors
+    /// Another property, or a value that it does not have.
+    pub fn alone(properties: &Properties) -> Result<InsertOrder, PropertyError> {
+        match properties.values.keys().find(|name| *name != "insertorder") {
+            Some(other) => {
+                let value = properties.get(other).unwrap_or_default();
+                Err(wrong(other, value, "this preset takes insertorder only, which is hashed or ordered"))
+            }
+            None => properties.one_of("insertorder", InsertOrder::Ordered, &Self::NAMES),
+        }
+    }
+}
+
 /// The core workload's settings. The names are YCSB's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreSpec {
@@ -400,11 +419,7 @@ impl CoreSpec {
                 default.scan_lengths,
                 &[("uniform", ScanLengths::Uniform), ("zipfian", ScanLengths::Zipfian)],
             )?,
-            insert_order: properties.one_of(
-                "insertorder",
-                default.insert_order,
-                &[("hashed", InsertOrder::Hashed), ("ordered", InsertOrder::Ordered)],
-            )?,
+            insert_order: properties.one_of("insertorder", default.insert_order, &InsertOrder::NAMES)?,
             zero_padding: properties.parsed("zeropadding", default.zero_padding, "a whole number")?,
             hotspot_data: properties.share("hotspotdatafraction", default.hotspot_data)?,
             hotspot_operations: properties.share("hotspotopnfraction", default.hotspot_operations)?,

@@ -13,7 +13,8 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use crate::distribution::{Chooser, DistributionError, Scattered};
+use super::properties::InsertOrder;
+use crate::distribution::{Chooser, DistributionError, Scattered, fnv1a};
 use crate::driver::memory;
 use crate::random::Random;
 use crate::store::{
@@ -68,6 +69,8 @@ pub struct TransactionsSpec {
     pub operations: usize,
     /// Which keys it draws.
     pub keys: Keys,
+    /// How the rows' numbers become keys: as they are, so that keys count up from zero, or by hash, spread over all there are.
+    pub insert_order: InsertOrder,
     /// Whether all keys of a transaction are different.
     pub distinct: bool,
     /// Which operations are writes.
@@ -91,6 +94,7 @@ impl TransactionsSpec {
             rows: 10_000_000,
             operations: 16,
             keys: Keys::Zipfian { theta: 0.9 },
+            insert_order: InsertOrder::Ordered,
             distinct: false,
             mix: Mix::EachReads { share: 0.5 },
             ascending: false,
@@ -112,6 +116,7 @@ impl TransactionsSpec {
             rows: 100_000,
             operations: 5,
             keys: Keys::Contention { transactions_percent: 50.0, rows_percent: 50.0, by_operation: false },
+            insert_order: InsertOrder::Ordered,
             distinct: true,
             mix: Mix::Whole { read_only_share: 0.5, writes: 2 },
             ascending: false,
@@ -119,6 +124,14 @@ impl TransactionsSpec {
             parts_columns: false,
             skips_read_only: false,
             multi_get: false,
+        }
+    }
+
+    /// The key of the row of this number.
+    fn key(&self, row: u64) -> u64 {
+        match self.insert_order {
+            InsertOrder::Ordered => row,
+            InsertOrder::Hashed => fnv1a(row),
         }
     }
 
@@ -502,7 +515,7 @@ impl<S: Store, H: Shape<S>> TransactionWorkload<S, H> {
         };
         let (mut first, mut count) = side(random);
         while ops.len() < spec.operations {
-            let key = match spec.keys {
+            let row = match spec.keys {
                 Keys::Zipfian { .. } => chooser.draw(random),
                 Keys::Contention { by_operation, .. } => {
                     if by_operation && !ops.is_empty() {
@@ -511,6 +524,7 @@ impl<S: Store, H: Shape<S>> TransactionWorkload<S, H> {
                     scattered.place(first + random.below(count))
                 }
             };
+            let key = spec.key(row);
             if spec.distinct && ops.iter().any(|op| op.key == key) {
                 continue;
             }
@@ -554,10 +568,10 @@ impl<S: Store, H: Shape<S>> Workload<S> for TransactionWorkload<S, H> {
             let at = random.below((POOL_BYTES - Self::row_bytes()) as u64) as usize;
             let inserted = session.run(&self.writes, |tx| {
                 let mut all = true;
-                for key in first..end {
+                for row in first..end {
                     // Another stretch of the pool for each row of the batch.
-                    let at = (at + (key - first) as usize * 997) % (POOL_BYTES - Self::row_bytes());
-                    all &= self.table.insert(tx, &key, H::row(&pool[at..]))?;
+                    let at = (at + (row - first) as usize * 997) % (POOL_BYTES - Self::row_bytes());
+                    all &= self.table.insert(tx, &self.spec.key(row), H::row(&pool[at..]))?;
                 }
                 Ok(all)
             });
@@ -798,6 +812,27 @@ mod tests {
             found.push(changed);
         }
         assert_eq!(found[0], found[1]);
+    }
+
+    #[test]
+    fn hashed_keys_are_those_that_are_loaded() {
+        let spec = TransactionsSpec { rows: 1000, ..TransactionsSpec::granularity() };
+        let hashed = TransactionsSpec { insert_order: InsertOrder::Hashed, ..spec.clone() };
+        let (store, plain) = (MutexStore::new(), drawn::<EvenOddRows<MutexStore>>(spec, 100).concat());
+        let ops = drawn::<EvenOddRows<MutexStore>>(hashed.clone(), 100).concat();
+        assert!(ops.iter().zip(&plain).all(|(op, plain)| op.key == fnv1a(plain.key)));
+        let workload: On<EvenOddRows<MutexStore>> =
+            On::new(&store, hashed, IndexKind::Ordered, Granularity::Fine, 1).unwrap();
+        let mut session = store.session().unwrap();
+        workload.load(&mut session, Share { index: 0, count: 1 }, &|_| ()).unwrap();
+        // Whoever finds no row says so.
+        let read = session.run(&workload.reads, |tx| {
+            for op in &ops {
+                workload.table.need(tx, &op.key)?;
+            }
+            Ok(())
+        });
+        assert!(read.is_ok(), "{read:?}");
     }
 
     #[test]

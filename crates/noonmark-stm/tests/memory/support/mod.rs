@@ -7,9 +7,10 @@
 pub(crate) mod numbers;
 pub(crate) mod run;
 
+use noonmark_core::sync::Mutex;
 use noonmark_stm::{Memory, Settings, Threads, World, world};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// So many transactions at a time, in each world.
 const SLOTS: usize = 16;
