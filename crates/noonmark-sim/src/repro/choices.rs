@@ -1,8 +1,21 @@
-//! Choices that papers leave open of the servers of a cluster, made otherwise.
+//! Choices that papers leave open, made otherwise, where several experiments have them: of a machine with many cores, and of the servers of a cluster.
 //!
 //! What it does not do: make them; see [`SERVERS`](super::cluster::SERVERS).
 
+use crate::{Machine, Placement};
+
 use super::{Alternative, Servers, Site, Spanning, TwoPhaseCommit, Variant, Workload};
+
+pub(super) const SPREAD: Alternative = Alternative {
+    words: "cores of all sockets in turn",
+    change: |variant| variant.placement = Placement::Spread,
+};
+pub(super) const ONE_SOCKET: Alternative = Alternative {
+    words: "one socket of 64 cores, lines in 25 ns",
+    change: |variant| variant.machine = Machine::SLOW_CLOCKS,
+};
+pub(super) const UNPAUSED: Alternative =
+    Alternative { words: "run again at once after conflicts", change: |variant| variant.backs_off = false };
 
 /// Changes what is about the servers.
 pub(super) fn of_servers(variant: &mut Variant, change: fn(&mut Servers)) {

@@ -24,7 +24,9 @@
 //!
 //! What is not here is on the page ([`Experiment::left_out`]).
 
-use super::choices::{DEAR_MESSAGES, OUR_COMMIT, TOGETHER, UNBUFFERED, of_servers, of_spanning};
+use super::choices::{
+    DEAR_MESSAGES, ONE_SOCKET, OUR_COMMIT, SPREAD, TOGETHER, UNBUFFERED, UNPAUSED, of_servers, of_spanning,
+};
 use super::cluster::{
     BEFORE, DYNAMIC, FIGURE, LATER, LOCKED, PRINTED, SPANNING, SUNDIAL, THREADS, VARIANT, WRITERS,
 };
@@ -32,7 +34,6 @@ use super::{
     Alternative, At, Axis, Claim, Cost, Experiment, Kind, Leased, Part, Points, Rules, Test, Variant,
     Workload,
 };
-use crate::{Machine, Placement};
 use noonmark::{Leases, Protocol};
 use noonmark_workloads::store::Granularity::Coarse;
 
@@ -230,17 +231,7 @@ const ON_CORES: &[Claim] = &[
 const MARKS: &str = "who reads a row marks it, and takes the mark away again: that is what ranges cost here, where no message is sent. It is more where \
      readers of one row are many";
 
-const OF_THE_MACHINE: &[Alternative] = &[
-    Alternative { words: "run again at once after conflicts", change: |variant| variant.backs_off = false },
-    Alternative {
-        words: "cores of all sockets in turn",
-        change: |variant| variant.placement = Placement::Spread,
-    },
-    Alternative {
-        words: "one socket of 64 cores, lines in 25 ns",
-        change: |variant| variant.machine = Machine::SLOW_CLOCKS,
-    },
-];
+const OF_THE_MACHINE: &[Alternative] = &[UNPAUSED, SPREAD, ONE_SOCKET];
 
 /// What of the experiment is not here.
 const OFF_CORES: &[(&str, &str)] = &[

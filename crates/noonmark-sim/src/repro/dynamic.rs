@@ -23,6 +23,7 @@
 //!
 //! What else is not here is on the page of each ([`Experiment::left_out`]).
 
+use super::choices::SPREAD;
 use super::{Alternative, At, Axis, Claim, Contended, Experiment, Points, Rules, Test, Variant, Workload};
 use crate::{Machine, Placement};
 use noonmark::BUSY_TURNS_DEFAULT;
@@ -160,10 +161,6 @@ const PAUSES: Alternative =
 const LOOKS: Alternative = Alternative {
     words: "up to 8 looks at what is being committed",
     change: |variant| variant.busy_turns = 8,
-};
-const SPREAD: Alternative = Alternative {
-    words: "cores of all sockets in turn",
-    change: |variant| variant.placement = Placement::Spread,
 };
 /// Whose clock is quicker: it was added when figures had been seen, to see what hangs on that.
 const MACHINE: Alternative = Alternative {

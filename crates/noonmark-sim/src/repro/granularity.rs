@@ -22,6 +22,7 @@
 //! transaction are drawn at random; in the published program, in the state in which it is to be had, they are all different, and gone through
 //! upwards: here the former, and the latter as an alternative.
 
+use super::choices::SPREAD;
 use super::{
     Alternative, At, Axis, Claim, Experiment, Points, Rules, Test, Variant, WarehouseTotal, Workload,
 };
@@ -142,10 +143,6 @@ pub(super) const NO_PAUSES: Alternative =
 pub(super) const MORE_LOOKS: Alternative = Alternative {
     words: "up to 256 looks at what is being committed",
     change: |variant| variant.busy_turns = 256,
-};
-pub(super) const SPREAD: Alternative = Alternative {
-    words: "cores of all sockets in turn",
-    change: |variant| variant.placement = Placement::Spread,
 };
 
 const OF_YCSB: &[Alternative] = &[

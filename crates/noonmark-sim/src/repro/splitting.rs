@@ -5,6 +5,7 @@
 //! conflicts are over nothing but the timestamp, and costs next to nothing where there are none. TPC-C differs from
 //! Granularity's in that coarse is coarse: the warehouse's total, too, is under its row's timestamp then.
 
+use super::choices::SPREAD;
 use super::granularity::{
     self, ADAPTIVE, OCC, POINTS, PROTOCOLS, SWISS, TICTOC, TPCC, TWO_PHASE_NO_WAIT, YCSB,
 };
@@ -137,7 +138,7 @@ const OF_SKEWED_YCSB: &[Alternative] = &[
     Alternative { words: "half of the operations are writes", change: |variant| writes(variant, 50) },
     granularity::NO_PAUSES,
     granularity::MORE_LOOKS,
-    granularity::SPREAD,
+    SPREAD,
     Alternative {
         words: "one write in ten, and no pauses after conflicts",
         change: |variant| {

@@ -25,6 +25,7 @@
 //!
 //! What else is not here is on the page ([`Experiment::left_out`]).
 
+use super::choices::{ONE_SOCKET, SPREAD, UNPAUSED};
 use super::{Alternative, At, Axis, Claim, Experiment, Kind, Leased, Points, Rules, Test, Variant, Workload};
 use crate::{Machine, Placement};
 use noonmark::{BUSY_TURNS_DEFAULT, Leases, Protocol};
@@ -116,19 +117,13 @@ const ALTERNATIVES: &[Alternative] = &[
         words: "writes overwrite without reading",
         change: |variant| of_workload(variant, |leased| leased.overwrites = true),
     },
-    Alternative { words: "run again at once after conflicts", change: |variant| variant.backs_off = false },
+    UNPAUSED,
     Alternative {
         words: "up to 8 looks at what is being committed",
         change: |variant| variant.busy_turns = 8,
     },
-    Alternative {
-        words: "cores of all sockets in turn",
-        change: |variant| variant.placement = Placement::Spread,
-    },
-    Alternative {
-        words: "one socket of 64 cores, lines in 25 ns",
-        change: |variant| variant.machine = Machine::SLOW_CLOCKS,
-    },
+    SPREAD,
+    ONE_SOCKET,
 ];
 
 /// What of the paper's experiment is not here.
