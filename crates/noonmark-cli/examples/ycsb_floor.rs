@@ -27,6 +27,8 @@ struct Line([u64; 8]);
 
 const LINES_OF_A_ROW: usize = 3;
 const GROUPS: u64 = 2;
+/// 19 GB of lines.
+const ROWS_MAX: usize = 100_000_000;
 const OPERATIONS_OF_A_TRANSACTION: usize = 16;
 /// So many that what they load is not what they loaded just before.
 const OPERATIONS: usize = 1 << 21;
@@ -47,6 +49,9 @@ fn ns_each(mut pass: impl FnMut() -> u64) -> f64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rows: usize = std::env::args().nth(1).map_or(Ok(1_000_000), |rows| rows.parse())?;
+    if !(1..=ROWS_MAX).contains(&rows) {
+        return Err(format!("from 1 to {ROWS_MAX} rows are wanted, not {rows}").into());
+    }
     let mut random = Random::new(1, 0);
     let mut chooser = Chooser::zipfian(rows as u64, 0.9)?;
     // Each value is zero, which nobody knows but who has loaded it: added to where the next lies, it makes that wait.

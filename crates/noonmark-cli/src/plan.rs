@@ -300,7 +300,7 @@ fn said(workload: Workload, args: &Bench) -> Result<Option<Said>, Failure> {
     }
     if !is_core {
         let order = InsertOrder::alone(&properties).map_err(|e| Failure::usage(e.to_string()))?;
-        return Ok(Some(Said::InsertOrder(order)));
+        return Ok(order.map(Said::InsertOrder));
     }
     let (core, warnings) =
         CoreSpec::from_properties(&properties).map_err(|e| Failure::usage(e.to_string()))?;
@@ -398,6 +398,16 @@ mod tests {
         ] {
             assert!(matches!(planned(line), Err(Failure::Usage(_))), "{line}");
         }
+    }
+
+    #[test]
+    fn a_paper_s_preset_takes_an_insert_order() {
+        let said = |line: &str| planned(line).unwrap().remove(0).properties;
+        let hashed = said("noonmark bench ycsb --preset granularity -p insertorder=hashed");
+        assert_eq!(hashed, Some(Said::InsertOrder(InsertOrder::Hashed)));
+        // A file that says nothing changes nothing.
+        let line = "noonmark bench ycsb --preset disttictoc-read -P /dev/null";
+        assert_eq!(said(line), said("noonmark bench ycsb --preset disttictoc-read"));
     }
 
     #[test]

@@ -244,17 +244,18 @@ impl InsertOrder {
     const NAMES: [(&str, InsertOrder); 2] =
         [("hashed", InsertOrder::Hashed), ("ordered", InsertOrder::Ordered)];
 
-    /// What `insertorder` says, if these properties say that and nothing else: all that the papers' variants take.
+    /// What `insertorder` says, if it is there, and nothing else is: all that the papers' variants take.
     ///
     /// # Errors
     /// Another property, or a value that it does not have.
-    pub fn alone(properties: &Properties) -> Result<InsertOrder, PropertyError> {
+    pub fn alone(properties: &Properties) -> Result<Option<InsertOrder>, PropertyError> {
         match properties.values.keys().find(|name| *name != "insertorder") {
             Some(other) => {
                 let value = properties.get(other).unwrap_or_default();
                 Err(wrong(other, value, "this preset takes insertorder only, which is hashed or ordered"))
             }
-            None => properties.one_of("insertorder", InsertOrder::Ordered, &Self::NAMES),
+            None if properties.values.is_empty() => Ok(None),
+            None => properties.one_of("insertorder", InsertOrder::Ordered, &Self::NAMES).map(Some),
         }
     }
 }
