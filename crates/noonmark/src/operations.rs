@@ -12,7 +12,7 @@ use crate::index::{Inserted, Lookup, NodeStamp};
 use crate::lines;
 use crate::planted::Bug;
 use crate::protocol::{Rules, with_protocol};
-use crate::record::{GroupLayout, Layout, RecordPtr, as_bytes_mut};
+use crate::record::{GroupLayout, LINE_WORDS, Layout, RecordPtr, as_bytes_mut};
 use crate::table::{TableCore, TableRef};
 use crate::typed::Target;
 use crate::write_set::{Effect, WriteSet};
@@ -21,8 +21,8 @@ use noonmark_core::{Access, Host, SlotId, Timestamp, Word, Work};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Most rows, or the groups of them that are wanted, have at most so many words.
-const SHORT_ROW_WORDS: usize = 8;
+/// Most rows, or the groups of them that are wanted, have at most so many words: two cache lines.
+const SHORT_ROW_WORDS: usize = 2 * LINE_WORDS;
 
 /// Whether these are few: then the operations that most transactions are made of are compiled for the type, and copying its words becomes
 /// straight code. Of long ones it is for each protocol only.
@@ -109,7 +109,7 @@ impl<H: Host> Context<H> {
         use_buffer: impl FnOnce(&mut Self, &mut [u64]) -> T,
     ) -> T {
         match words_of(sizes) {
-            words @ 0..=SHORT_ROW_WORDS => use_buffer(self, &mut [0; SHORT_ROW_WORDS][..words]),
+            words @ 0..=LINE_WORDS => use_buffer(self, &mut [0; LINE_WORDS][..words]),
             words @ 9..=32 => use_buffer(self, &mut [0; 32][..words]),
             words => {
                 let mut row = self.rows.pop().unwrap_or_default();
@@ -142,10 +142,27 @@ impl<H: Host> Context<H> {
         found: Option<RecordPtr>,
         see: impl FnOnce(Option<T::Value>) -> A,
     ) -> Result<A, Abort> {
-        if !is_short::<T::Value>() {
-            return self.get_long(target, key, found).map(see);
+        // Known when the program is compiled: no more is cleared than is read into, and not much more.
+        match words_of(T::Value::SIZES) {
+            words if words <= LINE_WORDS => self.see_short(target, key, found, &mut [0; LINE_WORDS], see),
+            words if words <= SHORT_ROW_WORDS => {
+                self.see_short(target, key, found, &mut [0; SHORT_ROW_WORDS], see)
+            }
+            _ => self.get_long(target, key, found).map(see),
         }
-        let row = &mut [0; SHORT_ROW_WORDS][..words_of(T::Value::SIZES)];
+    }
+
+    /// The same of a short row, by way of `row`, which has room for it.
+    #[inline(always)]
+    fn see_short<T: Target, A>(
+        &mut self,
+        target: &T,
+        key: &[u8],
+        found: Option<RecordPtr>,
+        row: &mut [u64],
+        see: impl FnOnce(Option<T::Value>) -> A,
+    ) -> Result<A, Abort> {
+        let row = &mut row[..words_of(T::Value::SIZES)];
         match with_protocol!(target.core().protocol, P => self.read_short::<P, T>(target, key, found, row)) {
             Ok(true) => Ok(see(Some(self.decode(row)))),
             Ok(false) => Ok(see(None)),

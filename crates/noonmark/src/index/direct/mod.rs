@@ -29,9 +29,10 @@
 //!
 //! A place is *free*, or *taken* (somebody makes a record there, or one lay there and somebody may still read
 //! it), or it holds a record and its word is the key's number. The first two are words that no key of the place has.
-//! A number stands there exactly while the record is linked. What tells a key from others of its place are the bits of its number
-//! that do not say where the place is. Where they are a small number, that of keys that count up from zero, as long as the record
-//! is linked they stand in the place's *mark*, too (plus one), and lookups need not look at the word: marks of a million rows stay in the second-level cache, words do not.
+//! A number stands there exactly while the record is linked. What tells a key from others of its place are the bits of its low half
+//! that do not say where the place is, and its high half. Where both are small, below 16, they stand in the place's *mark*, too (plus one), as long as the record is
+//! linked: so it is of keys that count up from zero, and of pairs whose first part is a small number. Lookups of such keys need not look at the
+//! word: marks of a million rows stay in the second-level cache, words do not.
 //! Word and mark change under the latch of the key's
 //! node (its shard, or its leaf), whose stamp therefore guards absence here as well. A place is given back when the record's memory would be
 //! freed, a grace period after it was unlinked. Where a key's place is never changes, and a segment lasts as long as its table.
@@ -55,6 +56,8 @@ const PLACES_MIN: usize = 4;
 const PLACES_MAX: usize = 1 << 32;
 /// What one number of a high half turns the places by: the golden ratio's part behind the point, times 2^64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Bits of a mark for the high half of a number, and as many for what tells it from others of its place with the same high half.
+const MARK_BITS: u32 = 4;
 /// One in so many rows of a table that grows is counted: who inserts others shares no line with anybody.
 const COUNTED: usize = 16;
 
@@ -74,8 +77,10 @@ pub(super) struct DirectTable {
     shift: u32,
     /// What a product with [`GOLDEN`] is shifted by to get as many bits as a place's index has.
     turn: u32,
-    /// What a number is shifted by to get the bits that tell it from others of its place.
+    /// What a number is shifted by to get the bits of its low half that tell it from others of its place.
     apart: u32,
+    /// The bits of a number that are all zero if it has a mark.
+    far: u64,
     /// Nobody knows how many rows there will be. Otherwise the first segment is the only one, and all bits count.
     grows: bool,
     spacing: Spacing,
@@ -217,6 +222,11 @@ impl Segment {
     }
 }
 
+/// A number of which so many bits are set, the lowest ones.
+const fn low_bits(count: u32) -> u64 {
+    (1 << count) - 1
+}
+
 /// The word of a free place: the number of a key whose place is another.
 fn free(at: usize) -> u64 {
     u64::from(at == 0)
@@ -240,6 +250,8 @@ impl DirectTable {
             32..=FIRST_ZEROS if grows => Segment::of((1 << (63 - zeros)).max(FIRST)),
             _ => Segment::default(),
         };
+        // The bits of a low half below which it has a mark.
+        let marked = places.trailing_zeros() + MARK_BITS;
         let table = DirectTable {
             counts: match 8 * shape.key_bytes {
                 bits @ 1.. if grows => !(1 << (bits - 1)),
@@ -254,6 +266,7 @@ impl DirectTable {
             } else {
                 places.trailing_zeros()
             },
+            far: if grows { 0 } else { !(low_bits(MARK_BITS) << 32 | low_bits(marked.min(32 - MARK_BITS))) },
             grows,
             spacing: Spacing::of(shape.block),
             segments: std::array::from_fn(|zeros| segment(zeros as u32)),
@@ -296,11 +309,18 @@ impl DirectTable {
         self.segments[0].place(self.spacing, |mask| number.wrapping_add(turned) & mask)
     }
 
-    /// The mark of a place where the record of the key with this number is linked; zero if it is too large for one.
+    /// The mark of a place where the record of the key with this number is linked; zero if it has none. No other number of the place has the same.
     #[inline(always)]
     fn mark(&self, number: u64) -> u8 {
-        let apart = number >> (self.apart % u64::BITS);
-        if apart < u64::from(u8::MAX) { apart as u8 + 1 } else { 0 }
+        if number & self.far != 0 {
+            return 0;
+        }
+        // The high half goes into the upper bits; of the low one nothing comes there. (In a table that grows something may, and what tells two numbers of a place
+        // apart, the first bit of both, goes into the lower ones.)
+        let high = (number >> (32 - MARK_BITS)) as u8;
+        let low = (number >> (self.apart % u64::BITS) & low_bits(MARK_BITS)) as u8;
+        // The greatest has none.
+        high.wrapping_add(low).wrapping_add(1)
     }
 
     /// Whether the record of the key with this number is linked in this place, which is the number's.

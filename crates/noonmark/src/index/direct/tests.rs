@@ -192,32 +192,60 @@ fn places_are_bounded_by_rows() {
     assert!(places_made(&table) <= bound(ROWS), "{}", places_made(&table));
 }
 
-/// A mark says the same as the word, of keys whose other bits are a small number; of others it says nothing, and the word does. Keys that share a place
-/// are told apart either way.
+/// A mark says the same as the word, of keys of which what tells them from others of their place is little; of others it says nothing, and the word does. Keys that
+/// share a place are told apart either way.
 #[test]
 fn a_mark_tells_what_the_word_does() {
     const PLACES: u64 = 1 << 6;
     let tag = |number: u64| head(&number.to_be_bytes(), 0);
     let table = DirectTable::new(PLACES as usize, shape(8).expect("a shape")).expect("little memory");
-    let of_place_5 = |apart: u64| apart * PLACES + 5;
-    for apart in [0, 1, 100, 253, 254, 255, 256, 1 << 20] {
-        let number = of_place_5(apart);
-        let is_small = apart < 255;
-        assert_eq!(table.mark(number), if is_small { apart as u8 + 1 } else { 0 });
-        let memory = table.take(tag(number)).expect("it is free");
+    let at = |number: u64| table.find(number).expect("it has one").at;
+    // The number of this high half whose low half is the so many-th of those of place 5.
+    let of_place_5 = |high: u64, apart: u64| {
+        let first = (0..PLACES).find(|low| at(high << 32 | low) == 5).expect("one of each run");
+        high << 32 | (apart * PLACES + first)
+    };
+    let highs = [0, 1, 2, 7, 8, 14, 15, 16, 17, 255, 256, 257, 1 << 20, u64::from(u32::MAX)];
+    let aparts = [0, 1, 2, 7, 8, 14, 15, 16, 17, 254, 255, 256, 1 << 20, (1 << 22) - 1, 1 << 22, 1 << 25];
+    let numbers: Vec<(u64, bool)> = highs
+        .iter()
+        .flat_map(|high| aparts.map(|apart| (*high, apart)))
+        .map(|(high, apart)| (of_place_5(high, apart), high < 16 && apart < 16 && (high, apart) != (15, 15)))
+        .collect();
+    for (number, has_mark) in &numbers {
+        assert_eq!(table.mark(*number) != 0, *has_mark, "{number:x}");
+        let memory = table.take(tag(*number)).expect("it is free");
         // SAFETY: of this shape, and nobody else's.
         let record = unsafe { make_record_at(memory, &number.to_be_bytes()) };
-        table.link(tag(number));
-        let place = table.find(number).expect("it has one");
-        assert_eq!(place.word().load(Ordering::Relaxed), number);
-        assert_eq!(place.mark.load(Ordering::Relaxed), table.mark(number));
-        for other in [0, 1, 99, 100, 101, 253, 254, 255, 256, 257, 1 << 20, 1 << 21] {
-            let found = table.get(tag(of_place_5(other)));
-            assert_eq!(found, (other == apart).then_some(record), "{other} for {apart}");
+        table.link(tag(*number));
+        let place = table.find(*number).expect("it has one");
+        assert_eq!((place.at, place.word().load(Ordering::Relaxed)), (5, *number));
+        assert_eq!(place.mark.load(Ordering::Relaxed), table.mark(*number));
+        for (other, _) in &numbers {
+            assert_eq!(
+                table.get(tag(*other)),
+                (other == number).then_some(record),
+                "{other:x} for {number:x}"
+            );
         }
-        assert!(table.unlink(tag(number), record) && table.get(tag(number)).is_none());
+        assert!(table.unlink(tag(*number), record) && table.get(tag(*number)).is_none());
         // SAFETY: nobody else knows it.
         assert!(unsafe { table.give_back(record) });
+    }
+}
+
+/// In a table that grows, too, no two keys of a place have the same mark: numbers with a sign and without.
+#[test]
+fn marks_of_a_growing_table_tell_signs_apart() {
+    for key_bytes in 1..=8 {
+        let table = growing(key_bytes);
+        let sign = 1_u64 << (8 * key_bytes - 1);
+        for bit in 0..(8 * key_bytes as u32 - 1).min(32) {
+            for number in [1 << bit, (1 << bit) + ((1 << bit) >> 1), (2 << bit) - 1] {
+                let marks = [number, number | sign].map(|number| table.mark(number));
+                assert!(marks[0] != marks[1] || marks == [0, 0], "{key_bytes} bytes, {number:x}");
+            }
+        }
     }
 }
 
