@@ -142,7 +142,7 @@ impl<H: Host> Context<H> {
         found: Option<RecordPtr>,
         see: impl FnOnce(Option<T::Value>) -> A,
     ) -> Result<A, Abort> {
-        // Known when the program is compiled: no more is cleared than is read into, and not much more.
+        // Known when the program is compiled: a line is cleared, or two.
         match words_of(T::Value::SIZES) {
             words if words <= LINE_WORDS => self.see_short(target, key, found, &mut [0; LINE_WORDS], see),
             words if words <= SHORT_ROW_WORDS => {

@@ -30,9 +30,9 @@
 //! A place is *free*, or *taken* (somebody makes a record there, or one lay there and somebody may still read
 //! it), or it holds a record and its word is the key's number. The first two are words that no key of the place has.
 //! A number stands there exactly while the record is linked. What tells a key from others of its place are the bits of its low half
-//! that do not say where the place is, and its high half. Where both are small, below 16, they stand in the place's *mark*, too (plus one), as long as the record is
-//! linked: so it is of keys that count up from zero, and of pairs whose first part is a small number. Lookups of such keys need not look at the
-//! word: marks of a million rows stay in the second-level cache, words do not.
+//! that do not say where the place is, and its high half. Where both are below 16 (but not both 15) and the low half is below 2^28, they stand in the place's *mark*, too (plus one), as long
+//! as the record is linked: so it is of keys without a sign that count up from zero, and of pairs whose first part is a small number. (Without the hint, of all that have a place.) Lookups of such keys need
+//! not look at the word: marks of a million rows stay in the second-level cache, words do not.
 //! Word and mark change under the latch of the key's
 //! node (its shard, or its leaf), whose stamp therefore guards absence here as well. A place is given back when the record's memory would be
 //! freed, a grace period after it was unlinked. Where a key's place is never changes, and a segment lasts as long as its table.
