@@ -196,20 +196,26 @@ fn places_are_bounded_by_rows() {
 /// share a place are told apart either way.
 #[test]
 fn a_mark_tells_what_the_word_does() {
-    const PLACES: u64 = 1 << 6;
+    for log in [4, 6, 13, 20, 22] {
+        marks_tell_what_words_do(1 << log);
+    }
+}
+
+fn marks_tell_what_words_do(places: u64) {
     let tag = |number: u64| head(&number.to_be_bytes(), 0);
-    let table = DirectTable::new(PLACES as usize, shape(8).expect("a shape")).expect("little memory");
-    let at = |number: u64| table.find(number).expect("it has one").at;
+    let table =
+        DirectTable::new(places as usize, shape(8).expect("a shape")).expect("its pages are not touched");
     // The number of this high half whose low half is the so many-th of those of place 5.
     let of_place_5 = |high: u64, apart: u64| {
-        let first = (0..PLACES).find(|low| at(high << 32 | low) == 5).expect("one of each run");
-        high << 32 | (apart * PLACES + first)
+        let of_zero = table.find(high << 32).expect("it has one").at as u64;
+        high << 32 | (apart * places + (5 + places - of_zero) % places)
     };
     let highs = [0, 1, 2, 7, 8, 14, 15, 16, 17, 255, 256, 257, 1 << 20, u64::from(u32::MAX)];
     let aparts = [0, 1, 2, 7, 8, 14, 15, 16, 17, 254, 255, 256, 1 << 20, (1 << 22) - 1, 1 << 22, 1 << 25];
     let numbers: Vec<(u64, bool)> = highs
         .iter()
         .flat_map(|high| aparts.map(|apart| (*high, apart)))
+        .filter(|(_, apart)| *apart < (1 << 32) / places)
         .map(|(high, apart)| (of_place_5(high, apart), high < 16 && apart < 16 && (high, apart) != (15, 15)))
         .collect();
     for (number, has_mark) in &numbers {
