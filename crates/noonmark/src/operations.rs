@@ -25,8 +25,7 @@ use std::ops::Range;
 const SHORT_ROW_WORDS: usize = 2 * LINE_WORDS;
 
 /// Whether these are few: then the operations that most transactions are made of are compiled for the type, and copying its words becomes
-/// straight code. Of long ones it is for each protocol only.
-#[inline(always)]
+/// straight code. Of long ones it is for each protocol only. To be asked in a constant: then the other way is not compiled.
 const fn is_short<R: Row>() -> bool {
     words_of(R::SIZES) <= SHORT_ROW_WORDS
 }
@@ -142,13 +141,12 @@ impl<H: Host> Context<H> {
         found: Option<RecordPtr>,
         see: impl FnOnce(Option<T::Value>) -> A,
     ) -> Result<A, Abort> {
-        // Known when the program is compiled: a line is cleared, or two.
-        match words_of(T::Value::SIZES) {
-            words if words <= LINE_WORDS => self.see_short(target, key, found, &mut [0; LINE_WORDS], see),
-            words if words <= SHORT_ROW_WORDS => {
-                self.see_short(target, key, found, &mut [0; SHORT_ROW_WORDS], see)
-            }
-            _ => self.get_long(target, key, found).map(see),
+        if const { !is_short::<T::Value>() } {
+            self.get_long(target, key, found).map(see)
+        } else if const { words_of(T::Value::SIZES) <= LINE_WORDS } {
+            self.see_short(target, key, found, &mut [0; LINE_WORDS], see)
+        } else {
+            self.see_short(target, key, found, &mut [0; SHORT_ROW_WORDS], see)
         }
     }
 
@@ -297,9 +295,10 @@ impl<H: Host> Context<H> {
         found: Option<RecordPtr>,
     ) -> Result<Opened, Abort> {
         let table = TableRef::new(target.core());
-        with_protocol!(table.get().protocol, P => match is_short::<T::Value>() {
-            true => self.open_short::<P, T>(target, key, found),
-            false => self.open_long::<P>(table, key, found, target.groups().start, T::Value::SIZES),
+        with_protocol!(table.get().protocol, P => if const { is_short::<T::Value>() } {
+            self.open_short::<P, T>(target, key, found)
+        } else {
+            self.open_long::<P>(table, key, found, target.groups().start, T::Value::SIZES)
         })
     }
 
@@ -496,22 +495,24 @@ impl<H: Host> Context<H> {
         row: &R,
         replace: bool,
     ) -> Result<bool, Abort> {
-        self.insert_encoded(table, key, R::SIZES, replace, |writer| row.encode_row(writer))
+        self.insert_encoded(table, key, R::SIZES, replace, &|writer| row.encode_row(writer))
     }
 
     /// The same of a row that `encode` writes, all groups of it, which have these sizes.
-    #[inline(always)]
+    ///
+    /// Compiled once for all types of rows: less code, and as fast.
+    #[inline(never)]
     pub(crate) fn insert_encoded(
         &mut self,
         table: TableRef,
         key: &[u8],
         sizes: &[Size],
         replace: bool,
-        encode: impl Fn(&mut EntryWriter<'_>),
+        encode: &dyn Fn(&mut EntryWriter<'_>),
     ) -> Result<bool, Abort> {
         let operation = |context: &mut Self| {
             let mut seen_absent = false;
-            look_until_found(|| context.try_insert(table, key, sizes, replace, &encode, &mut seen_absent))
+            look_until_found(|| context.try_insert(table, key, sizes, replace, encode, &mut seen_absent))
         };
         let groups = 0..sizes.len();
         match replace {
@@ -529,7 +530,7 @@ impl<H: Host> Context<H> {
         key: &[u8],
         sizes: &[Size],
         replace: bool,
-        encode: &impl Fn(&mut EntryWriter<'_>),
+        encode: &dyn Fn(&mut EntryWriter<'_>),
         seen_absent: &mut bool,
     ) -> Result<bool, Stop> {
         let Room { record, is_new, relies_on_absence } = self.find_or_create(table, key)?;
@@ -606,10 +607,10 @@ impl<H: Host> Context<H> {
         table: TableRef,
         key: &[u8],
         groups: Range<usize>,
-        encode: impl Fn(&mut EntryWriter<'_>),
+        encode: &dyn Fn(&mut EntryWriter<'_>),
     ) -> Result<bool, Abort> {
         self.keeping_secondaries(table, key, groups.clone(), |context| {
-            look_until_found(|| context.try_write(table, key, groups.clone(), &encode))
+            look_until_found(|| context.try_write(table, key, groups.clone(), encode))
         })
     }
 
@@ -618,7 +619,7 @@ impl<H: Host> Context<H> {
         table: TableRef,
         key: &[u8],
         groups: Range<usize>,
-        encode: &impl Fn(&mut EntryWriter<'_>),
+        encode: &dyn Fn(&mut EntryWriter<'_>),
     ) -> Result<bool, Stop> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();
