@@ -580,7 +580,7 @@ impl<H: Host> Branch<H> {
     ) -> Result<bool, Abort> {
         let (table, sizes) = self.use_groups(table, key, &groups)?;
         let Some(values) = values.split(sizes) else { return Err(self.context.too_long(table, key)) };
-        let done = self.context.write_groups(table, key, groups, &|writer| put(writer, sizes, &values))?;
+        let done = self.context.write_groups(table, key, groups, |writer| put(writer, sizes, &values))?;
         self.announce()?;
         Ok(done)
     }
@@ -600,7 +600,7 @@ impl<H: Host> Branch<H> {
         let (table, sizes) = self.use_groups(table, key, &all)?;
         let Some(values) = values.split(sizes) else { return Err(self.context.too_long(table, key)) };
         let done =
-            self.context.insert_encoded(table, key, sizes, replace, &|writer| put(writer, sizes, &values))?;
+            self.context.insert_encoded(table, key, sizes, replace, |writer| put(writer, sizes, &values))?;
         self.announce()?;
         Ok(done)
     }

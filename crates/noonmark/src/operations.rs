@@ -495,24 +495,22 @@ impl<H: Host> Context<H> {
         row: &R,
         replace: bool,
     ) -> Result<bool, Abort> {
-        self.insert_encoded(table, key, R::SIZES, replace, &|writer| row.encode_row(writer))
+        self.insert_encoded(table, key, R::SIZES, replace, |writer| row.encode_row(writer))
     }
 
     /// The same of a row that `encode` writes, all groups of it, which have these sizes.
-    ///
-    /// Compiled once for all types of rows: less code, and as fast.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn insert_encoded(
         &mut self,
         table: TableRef,
         key: &[u8],
         sizes: &[Size],
         replace: bool,
-        encode: &dyn Fn(&mut EntryWriter<'_>),
+        encode: impl Fn(&mut EntryWriter<'_>),
     ) -> Result<bool, Abort> {
         let operation = |context: &mut Self| {
             let mut seen_absent = false;
-            look_until_found(|| context.try_insert(table, key, sizes, replace, encode, &mut seen_absent))
+            look_until_found(|| context.try_insert(table, key, sizes, replace, &encode, &mut seen_absent))
         };
         let groups = 0..sizes.len();
         match replace {
@@ -530,7 +528,7 @@ impl<H: Host> Context<H> {
         key: &[u8],
         sizes: &[Size],
         replace: bool,
-        encode: &dyn Fn(&mut EntryWriter<'_>),
+        encode: &impl Fn(&mut EntryWriter<'_>),
         seen_absent: &mut bool,
     ) -> Result<bool, Stop> {
         let Room { record, is_new, relies_on_absence } = self.find_or_create(table, key)?;
@@ -607,10 +605,10 @@ impl<H: Host> Context<H> {
         table: TableRef,
         key: &[u8],
         groups: Range<usize>,
-        encode: &dyn Fn(&mut EntryWriter<'_>),
+        encode: impl Fn(&mut EntryWriter<'_>),
     ) -> Result<bool, Abort> {
         self.keeping_secondaries(table, key, groups.clone(), |context| {
-            look_until_found(|| context.try_write(table, key, groups.clone(), encode))
+            look_until_found(|| context.try_write(table, key, groups.clone(), &encode))
         })
     }
 
@@ -619,7 +617,7 @@ impl<H: Host> Context<H> {
         table: TableRef,
         key: &[u8],
         groups: Range<usize>,
-        encode: &dyn Fn(&mut EntryWriter<'_>),
+        encode: &impl Fn(&mut EntryWriter<'_>),
     ) -> Result<bool, Stop> {
         let Some(record) = self.find(table, key) else { return Ok(false) };
         let t = table.get();

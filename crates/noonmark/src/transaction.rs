@@ -150,7 +150,7 @@ impl<'s, H: Host> Transaction<'s, H> {
         self.context.check(target.core())?;
         let table = TableRef::new(target.core());
         key.with_key(|key| {
-            self.context.write_groups(table, key, target.groups(), &|writer| value.encode_row(writer))
+            self.context.write_groups(table, key, target.groups(), |writer| value.encode_row(writer))
         })
     }
 
