@@ -12,7 +12,7 @@
 use crate::abort::Abort;
 use crate::abort::AbortKind;
 use crate::context::{Asker, Context, Stop, ask};
-use crate::group::{GROUPS_MAX, Groups, Size, words_of};
+use crate::group::{GROUPS_MAX, Groups, Size};
 use crate::kept::{Kept, copy_groups};
 use crate::protocol::{Conflict, CopyValue, Place, Rules, What, with_protocol};
 use crate::record::{GroupLayout, Layout, RecordPtr, WHOLE_CELL_AT, boxed_bytes, load_words};
@@ -59,7 +59,7 @@ struct CopyImage<'a> {
     record: RecordPtr,
     /// Offset in words of the cell's first value.
     at: u32,
-    /// Words of the groups: known when the program is compiled.
+    /// Words of the groups if that is known when the program is compiled, or else 0.
     words: usize,
     image: &'a mut [u64],
 }
@@ -342,7 +342,8 @@ impl<H: Host> Context<H> {
     }
 
     /// Gets groups that are in one cell, and of fixed size, ready to be changed in place: reads them into the
-    /// image that the write set has of the cell. `None`: the row is absent.
+    /// image that the write set has of the cell. `words`: how many they are, if that is known when the program is compiled, or
+    /// else 0. `None`: the row is absent.
     #[inline(always)]
     pub(crate) fn read_into_image<P: Rules>(
         &mut self,
@@ -350,6 +351,7 @@ impl<H: Host> Context<H> {
         record: RecordPtr,
         first: usize,
         sizes: &[Size],
+        words: usize,
     ) -> Result<Option<Opened>, Stop> {
         let t = table.get();
         let layout = self.layout_of(table, record);
@@ -365,7 +367,7 @@ impl<H: Host> Context<H> {
         let mut copy = CopyImage {
             record,
             at: at - in_cell,
-            words: words_of(sizes),
+            words,
             image: self.writes.words_mut(image, cell_words as usize),
         };
         // Not by `asker()`: the write set is borrowed.

@@ -322,9 +322,8 @@ impl<H: Host> Context<H> {
             let place = entry.place();
             // SAFETY: pinned since the record was found; the offset is of this table's layout.
             let cell = unsafe { entry.record.cell(entry.at as usize, t.aux_words) };
-            let own = self.writes.find(entry.record, entry.at);
-            let own = own.and_then(|own| self.writes.entry(own).hold().prev);
             let seen = entry.seen;
+            let own = own_lock::<P>(&mut self.writes, entry, cell);
             self.shared.host.work(Work::Commit);
             ask!(asker, place, |me| validate_or_seal::<P>(me, cell, seen, own, time), |refusal| {
                 let entry = *entry;
@@ -731,6 +730,21 @@ fn validate_or_seal<P: Rules>(
     } else {
         P::validate(me, cell, seen, own, time)
     }
+}
+
+/// Of a cell that was read: the version that this transaction has locked there, if it will write it.
+#[inline(always)]
+fn own_lock<P: Rules>(writes: &mut WriteSet, entry: &ReadEntry, cell: Cell<'_>) -> Option<Word> {
+    let mut find = || {
+        let own = writes.find(entry.record, entry.at)?;
+        writes.entry(own).hold().prev
+    };
+    // Most cells that are read are not written.
+    if P::LOCKS_IN_WORD && cell.word.load() == entry.seen.word {
+        debug_assert_eq!(find(), None);
+        return None;
+    }
+    find()
 }
 
 /// Whether what a node does not hold is still not there, at the commit time.

@@ -70,7 +70,7 @@ impl<'s, H: Host> Transaction<'s, H> {
     pub fn get<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<Option<T::Value>, Abort> {
         self.context.check(target.core())?;
         key.with_key(|key| {
-            let found = self.context.find(TableRef::new(target.core()), key);
+            let found = self.context.find_to_read(target, key);
             self.context.get_found(target, key, found)
         })
     }
@@ -83,7 +83,7 @@ impl<'s, H: Host> Transaction<'s, H> {
     pub fn need<T: Target>(&mut self, target: &T, key: impl AsKey<T::Key>) -> Result<T::Value, Abort> {
         self.context.check(target.core())?;
         key.with_key(|key| {
-            let found = self.context.find(TableRef::new(target.core()), key);
+            let found = self.context.find_to_read(target, key);
             self.context.need_found(target, key, found)
         })
     }
@@ -107,7 +107,7 @@ impl<'s, H: Host> Transaction<'s, H> {
             return key.with_key(|key| self.update_otherwise(target, key, change));
         }
         key.with_key(|key| {
-            let found = self.context.find(TableRef::new(core), key);
+            let found = self.context.find_to_read(target, key);
             // Now that the row is found (see `TableCore::populated`).
             if core.keeps_entries_of(&target.groups()) {
                 return self.update_otherwise(target, key, change);

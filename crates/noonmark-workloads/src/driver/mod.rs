@@ -15,13 +15,14 @@
 //!   [`Ring`](crate::workload::Ring). The ring's length is in [`Plan::requests`].
 //! - The workers switch from warming up to measuring when they see the phase change, between two transactions.
 //!   Each counts what it finished in its own measured time; the seconds are those of the coordinator.
-//! - Threads are not pinned.
+//! - Threads are not pinned. How far two cores are apart is measured when the run starts ([`Measured::hop_ns`]).
 //!
 //! The coordinator sleeps between its reports. What it reads of a worker (commits and aborts so far) lies on a
 //! cache line of the worker's own, to which the worker does plain stores.
 //!
 //! What it does not do: repeat runs or compare them, or write anything down.
 
+pub(crate) mod hop;
 pub mod memory;
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -108,6 +109,8 @@ pub struct Measured<W> {
     pub allocated: Option<Allocated>,
     /// What reading the clock costs, which is part of every latency.
     pub clock_ns: f64,
+    /// What a cache line took from one core to another just before the run, if it has several threads and the machine several cores.
+    pub hop_ns: Option<f64>,
     /// What was checked after the run.
     pub conditions: Vec<Condition>,
     /// The workers, for what they kept.
@@ -169,8 +172,10 @@ pub fn drive<S: Store, W: Workload<S>>(
     let mut workers = make_workers::<S, W>(workload, plan, epoch)?;
     let clock = Clock::new();
     let clock_ns = clock_ns(|| clock.raw());
+    let hop_ns = if plan.threads > 1 { hop::hop_ns() } else { None };
     let mut measured = measure(store, workload, plan, &mut workers, progress)?;
     measured.clock_ns = clock_ns;
+    measured.hop_ns = hop_ns;
     let mut session = store.session()?;
     measured.conditions = workload.check(&mut session, &mut measured.workers)?;
     // The failed ones first; otherwise as the workload has them.
@@ -361,6 +366,7 @@ fn measure<S: Store, W: Workload<S>>(
         latency_ns: new_histogram()?,
         allocated: plan.count_allocations.then(Allocated::default),
         clock_ns: 0.0,
+        hop_ns: None,
         conditions: Vec::new(),
         workers: Vec::new(),
     };

@@ -12,6 +12,7 @@
 //! What this does not do: no averages over contests, and no test of significance. One run is one run.
 
 use super::RunReport;
+use crate::driver::hop::HOP;
 
 /// The baseline's name among the protocols.
 pub(super) const BASELINE: &str = "mutex";
@@ -210,8 +211,8 @@ const ASPECTS: [Aspect; 4] = [
 
 /// Parameters that say how a run was measured, or repeat a field, not what work was done: runs that differ in
 /// them compete.
-const NOT_WORK: [&str; 7] =
-    ["seed", "clock", "warm-up", "requests drawn ahead", "given up", "timestamps", OWN_LINES];
+const NOT_WORK: [&str; 8] =
+    ["seed", "clock", HOP, "warm-up", "requests drawn ahead", "given up", "timestamps", OWN_LINES];
 /// The parameter that says whose groups lie on lines of their own.
 pub(crate) const OWN_LINES: &str = "on lines of their own";
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::bank::{Bank, BankSpec, Updates};
 use crate::counter::Counter;
+use crate::driver::hop::HOP;
 use crate::driver::{Measured, Plan, drive};
 use crate::engine::EngineStore;
 use crate::mutex::MutexStore;
@@ -259,6 +260,9 @@ impl<S: Store, D: Driver<S>> Running<'_, S, D> {
             ("warm-up".into(), format!("{} s", spec.warm_up_s)),
             ("clock".into(), format!("{:.0} ns a reading", measured.clock_ns)),
         ]);
+        if let Some(hop_ns) = measured.hop_ns {
+            parameters.insert(HOP.into(), format!("{hop_ns:.0} ns"));
+        }
         if !spec.row_hint {
             parameters.insert("row hint".into(), "no".into());
         }

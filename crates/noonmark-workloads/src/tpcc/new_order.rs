@@ -53,8 +53,9 @@ pub struct NewOrderAnswer {
     pub duplicate: bool,
     /// What is to go into `OL_DIST_INFO`, between reading the stocks and inserting the lines.
     dist_info: [[u8; 24]; LINES_MAX],
-    /// Which items say `ORIGINAL`, between reading the items and reading the stocks.
-    original: [bool; LINES_MAX],
+    /// Which items and which stocks say `ORIGINAL`, until both are known.
+    item_is_original: [bool; LINES_MAX],
+    stock_is_original: [bool; LINES_MAX],
 }
 
 impl<S: Store> Tables<S> {
@@ -108,6 +109,7 @@ impl<S: Store> Tables<S> {
 
             let mut sum_cents = 0;
             for (at, line) in lines.iter().enumerate() {
+                answer.lines[at].branded = answer.item_is_original[at] && answer.stock_is_original[at];
                 let amount_cents = answer.lines[at].amount_cents;
                 sum_cents += amount_cents;
                 let row = OrderLine {
@@ -136,12 +138,13 @@ impl<S: Store> Tables<S> {
     ) -> TxnResult<S, ()> {
         for (at, line) in lines.iter().enumerate() {
             let Some(item) = self.item.get(tx, &line.i_id)? else { return Err(Failure::Rollback) };
-            answer.item_found(at, line, &item);
             let key = (line.supply_w_id, line.i_id);
             self.stock.update(tx, &key, |(level, info)| {
                 answer.lines[at].stock = take(level, line, w_id);
                 answer.stock_found(at, d_id, info);
             })?;
+            // Only now, so that the stock is asked for while the item is still on its way from memory.
+            answer.item_found(at, line, &item);
         }
         Ok(())
     }
@@ -181,13 +184,13 @@ impl NewOrderAnswer {
         answer.name = item.name;
         answer.price_cents = item.price_cents;
         answer.amount_cents = i64::from(item.price_cents) * i64::from(line.quantity);
-        self.original[at] = is_original(&item.data);
+        self.item_is_original[at] = is_original(&item.data);
     }
 
     #[inline]
     fn stock_found(&mut self, at: usize, d_id: u8, info: &StockInfo) {
         self.dist_info[at] = info.dist[usize::from(d_id - 1)];
-        self.lines[at].branded = self.original[at] && is_original(&info.data);
+        self.stock_is_original[at] = is_original(&info.data);
     }
 }
 

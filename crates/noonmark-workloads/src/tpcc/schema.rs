@@ -354,16 +354,18 @@ column_group! {
     /// A row of ORDER-LINE.
     #[derive(Clone, Debug, PartialEq)]
     pub struct OrderLine {
+        // In this order none lies across two words of a record: what is read is mostly loaded from where it has just been stored word by word,
+        // and a processor hands on what one store alone has put there.
         /// `OL_I_ID`.
         pub i_id: u32,
-        /// `OL_SUPPLY_W_ID`.
-        pub supply_w_id: u16,
-        /// `OL_DELIVERY_D`: 0 until it is delivered.
-        pub delivery_ms: Narrow<6>,
         /// `OL_QUANTITY`.
         pub quantity: u8,
         /// `OL_AMOUNT`, a `numeric(6, 2)`.
         pub amount_cents: Narrow<3>,
+        /// `OL_SUPPLY_W_ID`.
+        pub supply_w_id: u16,
+        /// `OL_DELIVERY_D`: 0 until it is delivered.
+        pub delivery_ms: Narrow<6>,
         /// `OL_DIST_INFO`.
         pub dist_info: [u8; 24],
     }

@@ -403,6 +403,9 @@ pub(crate) trait Rules {
     const HAS_LEASES: bool = false;
     /// Whether what was read, and will not be written, is sealed before what will be written.
     const SEALS_READS: bool = false;
+    /// Whether what a transaction has locked to write it is locked in the version word: then a word that is as it was read says that
+    /// this transaction has not locked it.
+    const LOCKS_IN_WORD: bool = false;
     /// Whether [`Rules::write`] is not always ready: some right is taken there, which others may have.
     const WRITES_EARLY: bool = false;
 

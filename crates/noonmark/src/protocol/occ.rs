@@ -18,6 +18,8 @@ use noonmark_core::{Access, Host, Step, Timestamp, Word};
 pub(crate) struct Occ;
 
 impl Rules for Occ {
+    const LOCKS_IN_WORD: bool = true;
+
     fn aux_words(_slots: usize) -> usize {
         0
     }

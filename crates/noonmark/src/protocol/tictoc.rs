@@ -80,6 +80,7 @@ pub(super) fn read_lease(
 }
 
 impl Rules for TicToc {
+    const LOCKS_IN_WORD: bool = true;
     const KEEPS_READ_TIMES: bool = true;
 
     fn aux_words(_slots: usize) -> usize {

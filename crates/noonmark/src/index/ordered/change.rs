@@ -51,7 +51,7 @@ impl<C: Compared> Tree<C> {
     ) -> Inserted {
         let probe = Probe::key::<C>(key);
         loop {
-            let Some((node, version)) = self.leaf_near(probe, finger) else { continue };
+            let Some((node, version, _)) = self.leaf_near(probe, finger) else { continue };
             let leaf = node.leaf();
             let at = match leaf.search::<C>(probe, version) {
                 None => continue,

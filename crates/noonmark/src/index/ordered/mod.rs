@@ -376,11 +376,11 @@ impl<C: Compared> Tree<C> {
         self.descend(|node, version| node.inner().rank::<C>(probe, version, true))
     }
 
-    /// The same, if it is the one under the finger; otherwise it is now.
+    /// The same, if it is the one under the finger; otherwise it is now. And whether it was.
     #[inline(always)]
-    fn leaf_near(&self, probe: Probe<'_>, finger: &mut Finger) -> Option<(Node<'_>, u64)> {
+    fn leaf_near(&self, probe: Probe<'_>, finger: &mut Finger) -> Option<(Node<'_>, u64, bool)> {
         if !C::SHORT {
-            return self.leaf_for(probe);
+            return self.leaf_for(probe).map(|(leaf, version)| (leaf, version, false));
         }
         let tree = std::ptr::from_ref(self).addr();
         if finger.tree == tree
@@ -392,12 +392,12 @@ impl<C: Compared> Tree<C> {
             if let Some(version) = leaf.stamp().begin_now()
                 && leaf.header().is_between_fences(probe.head)
             {
-                return Some((leaf, version));
+                return Some((leaf, version, true));
             }
         }
         let (leaf, version) = self.leaf_for(probe)?;
         *finger = Finger { tree, leaf: NonNull::new(leaf.address()) };
-        Some((leaf, version))
+        Some((leaf, version, false))
     }
 
     /// Not a part of its callers: they are many, and a call is little beside a descent.
@@ -405,8 +405,8 @@ impl<C: Compared> Tree<C> {
     fn get(&self, key: &[u8], finger: &mut Finger) -> Lookup {
         let probe = Probe::key::<C>(key);
         loop {
-            if let Some((leaf, version)) = self.leaf_near(probe, finger)
-                && let Some(lookup) = Self::look_up(leaf, version, probe)
+            if let Some((leaf, version, was_near)) = self.leaf_near(probe, finger)
+                && let Some(lookup) = Self::look_up(leaf, version, probe, was_near)
             {
                 return lookup;
             }
@@ -430,11 +430,17 @@ impl<C: Compared> Tree<C> {
         }
     }
 
-    /// What the leaf says about a key; `None` if it has changed.
+    /// What the leaf says about a key; `None` if it has changed. `goes_on`: the next key may well be the next in order, so its record is
+    /// asked for.
     #[inline(always)]
-    fn look_up(leaf: Node<'_>, version: u64, probe: Probe<'_>) -> Option<Lookup> {
+    fn look_up(leaf: Node<'_>, version: u64, probe: Probe<'_>, goes_on: bool) -> Option<Lookup> {
         match leaf.leaf().search::<C>(probe, version)? {
-            (_, Some(record)) => leaf.stamp().is_still(version).then_some(Lookup::Found(record)),
+            (at, Some(record)) => {
+                if goes_on {
+                    leaf.leaf().prefetch_record(at + 1);
+                }
+                leaf.stamp().is_still(version).then_some(Lookup::Found(record))
+            }
             (_, None) => leaf.stamp().seen(version).map(Lookup::Absent),
         }
     }
@@ -476,7 +482,7 @@ impl<C: Compared> Tree<C> {
         }
         for (at, (leaf, found)) in leaves[..count].iter().zip(found).enumerate() {
             let probe = Probe::key::<C>(keys(at));
-            let lookup = leaf.and_then(|(leaf, version)| Self::look_up(leaf, version, probe));
+            let lookup = leaf.and_then(|(leaf, version)| Self::look_up(leaf, version, probe, false));
             *found = lookup.unwrap_or_else(|| self.get(keys(at), &mut Finger::default())).record();
         }
     }

@@ -202,6 +202,12 @@ impl Leaf {
         NonNull::new(self.word(at)).map(RecordPtr::new)
     }
 
+    /// Asks for the record at a place, if there is one. It need not be one.
+    #[inline(always)]
+    pub(super) fn prefetch_record(&self, at: usize) {
+        prefetch(self.word(at.min(LEAF_KEYS - 1)).cast());
+    }
+
     /// The key of the record at a place, if the leaf is still at `version`.
     #[inline(always)]
     fn key(&self, at: usize, version: u64) -> Option<&[u8]> {
