@@ -17,8 +17,8 @@ pub(crate) const HOP: &str = "a line from core to core";
 const ROUNDS: u32 = 1_000;
 /// The fastest batch counts: others were interrupted.
 const BATCHES: u32 = 8;
-/// Two threads on one core would be answered a time slice later each time.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Two threads on one core would be answered a time slice later each time; but it may take a few until they are moved apart.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// How often to look, until the clock is looked at.
 const LOOKS: u32 = 10_000;
 
