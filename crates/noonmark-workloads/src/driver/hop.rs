@@ -1,7 +1,7 @@
 //! How long a cache line takes from one core to another.
 //!
-//! Two threads hand a number to and fro on a line of its own. It is a property of the machine, and of where the system has put the two: cores that
-//! share a cache are some 50 ns apart, cores that do not 180 to 270, and where the processors are virtual, which of the two it is may change
+//! Two threads hand a number to and fro on a line of its own. It is a property of the machine, and of where the system has put the two: cores were seen
+//! some 50 ns apart, and 180 to 270, and where the processors are virtual, which of the two it is may change
 //! from one minute to the next. Runs of several threads that write the same rows differ by half for it, so it is told beside them.
 //!
 //! What it does not do: pin threads, or say which cores they are.
