@@ -131,8 +131,18 @@ impl<S: Store> Workload<S> for Queue<S> {
 
     fn worker(&self, seat: Seat) -> Result<QueueWorker, RunError> {
         let Seat { mut random, requests, number, count, .. } = seat;
+        // In random order, but as many of each as the share says: requests are gone round again and again, and so would be a surplus, until the queue
+        // was long or empty.
+        let mut left = requests.max(1) as u64;
+        let mut adds = (self.spec.adds_share * left as f64).round() as u64;
+        let requests = Ring::of(requests, 1, || {
+            let add = random.below(left) < adds;
+            left -= 1;
+            adds -= u64::from(add);
+            add
+        });
         Ok(QueueWorker {
-            requests: Ring::of(requests, 1, || random.happens(self.spec.adds_share)),
+            requests,
             number: number as u64,
             next: self.spec.waiting,
             added: 0,
@@ -208,11 +218,14 @@ mod tests {
     use crate::driver::{Length, Plan, drive};
     use crate::mutex::MutexStore;
 
-    fn run(spec: QueueSpec) -> (MutexStore, Queue<MutexStore>, Vec<QueueWorker>, Vec<Condition>) {
+    fn run(
+        spec: QueueSpec,
+        threads: usize,
+    ) -> (MutexStore, Queue<MutexStore>, Vec<QueueWorker>, Vec<Condition>) {
         let store = MutexStore::new();
         let queue = Queue::new(&store, spec, IndexKind::Ordered).unwrap();
         let plan = Plan {
-            threads: 4,
+            threads,
             length: Length::transactions(8000),
             warm_up_s: 0.0,
             seed: 1,
@@ -226,7 +239,7 @@ mod tests {
 
     #[test]
     fn four_threads_lose_nothing_and_keep_the_order() {
-        let (store, queue, mut workers, conditions) = run(QueueSpec { waiting: 50, adds_share: 0.5 });
+        let (store, queue, mut workers, conditions) = run(QueueSpec { waiting: 50, adds_share: 0.5 }, 4);
         assert!(conditions.iter().all(|condition| condition.holds), "{conditions:?}");
         assert!(workers.iter().all(|worker| worker.taken > 0 && worker.added > 0));
         // And the check does look: an order that nobody took is missed.
@@ -239,8 +252,15 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_is_as_long_after_each_round_of_the_requests() {
+        let (_, _, workers, _) = run(QueueSpec { waiting: 200, adds_share: 0.5 }, 1);
+        let worker = &workers[0];
+        assert_eq!((worker.added, worker.taken, worker.empty), (4000, 4000, 0));
+    }
+
+    #[test]
     fn an_empty_queue_gives_nothing() {
-        let (_, _, workers, conditions) = run(QueueSpec { waiting: 3, adds_share: 0.0 });
+        let (_, _, workers, conditions) = run(QueueSpec { waiting: 3, adds_share: 0.0 }, 4);
         assert_eq!(workers.iter().map(|worker| worker.taken).sum::<u64>(), 3);
         assert_eq!(workers.iter().map(|worker| worker.empty).sum::<u64>(), 7997);
         assert!(conditions.iter().all(|condition| condition.holds));
