@@ -85,26 +85,6 @@ impl CopyValue for CopyImage<'_> {
     }
 }
 
-/// Groups in the write set that may be changed where they are: in the low half the number of their entry, in the high half where in the arena the
-/// first of them is. In one word, so that operations hand it on in a register.
-#[derive(Clone, Copy)]
-pub(crate) struct Opened(u64);
-
-impl Opened {
-    #[inline(always)]
-    fn new(entry: usize, at: usize) -> Self {
-        Opened(u64::from(entry as u32) | (at as u64) << 32)
-    }
-    #[inline(always)]
-    pub(crate) fn entry(self) -> usize {
-        self.0 as u32 as usize
-    }
-    #[inline(always)]
-    pub(crate) fn at(self) -> usize {
-        (self.0 >> 32) as usize
-    }
-}
-
 /// A record, and how it was laid out when that was looked up, once for an operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Laid<'a> {
@@ -343,7 +323,7 @@ impl<H: Host> Context<H> {
 
     /// Gets groups that are in one cell, and of fixed size, ready to be changed in place: reads them into the
     /// image that the write set has of the cell. `words`: how many they are, if that is known when the program is compiled, or
-    /// else 0. `None`: the row is absent.
+    /// else 0. Says where in the write set's arena the first of them is; `None`: the row is absent.
     #[inline(always)]
     pub(crate) fn read_into_image<P: Rules>(
         &mut self,
@@ -352,7 +332,7 @@ impl<H: Host> Context<H> {
         first: usize,
         sizes: &[Size],
         words: usize,
-    ) -> Result<Option<Opened>, Stop> {
+    ) -> Result<Option<usize>, Stop> {
         let t = table.get();
         let layout = self.layout_of(table, record);
         let &GroupLayout { cell, cell_at, at, in_cell, cell_words, cell_fixed, .. } = layout.group(first);
@@ -384,22 +364,21 @@ impl<H: Host> Context<H> {
         self.note_update::<P>(t, seen);
         let here = !seen.word.is_absent();
         let effect = if here { Effect::Change } else { Effect::Keep };
-        // Of several groups, who changes them says which have changed.
-        let valued = if here && sizes.len() == 1 { group_bits(first, sizes) } else { 0 };
+        let asked = group_bits(first, sizes);
         let mut entry = WriteEntry::new(place, cell, effect, Some(seen.word), hold, image);
-        entry.asked = group_bits(first, sizes);
-        let entry = self.writes.push(entry.with_values(cell_fixed, valued));
-        Ok(here.then_some(Opened::new(entry, image + in_cell as usize)))
+        entry.asked = asked;
+        self.writes.push(entry.with_values(cell_fixed, if here { asked } else { 0 }));
+        Ok(here.then_some(image + in_cell as usize))
     }
 
     /// The same of a cell that this transaction writes already.
     #[inline(never)]
-    fn change_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<Opened>, Stop> {
+    fn change_own(&mut self, index: usize, first: usize, sizes: &[Size]) -> Result<Option<usize>, Stop> {
         if self.settle_own(index, first, sizes)?.is_none() {
             return Ok(None);
         }
         let at = self.writes.entry(index).layout().group(first).in_cell as usize;
-        Ok(Some(Opened::new(index, self.writes.will_have_values(index, first, at, sizes))))
+        Ok(Some(self.writes.will_have_values(index, first, at, sizes)))
     }
 
     /// Sees to it that the values of these groups, in a cell that this transaction writes, are in its image.

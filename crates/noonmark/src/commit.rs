@@ -24,7 +24,8 @@ use crate::lines;
 use crate::planted::Bug;
 use crate::protocol::{Conflict, Me, Order, Place, Protocol, Rules, Seen, What, with_protocol};
 use crate::record::{
-    Cell, LINE_WORDS, Layout, RecordPtr, WHOLE_CELL_AT, allocate_boxed, as_bytes, free_boxed, store_words,
+    Cell, LINE_WORDS, Layout, RecordPtr, WHOLE_CELL_AT, allocate_boxed, as_bytes, free_boxed,
+    store_changed_words, store_words,
 };
 use crate::table::TableRef;
 use crate::write_set::{Effect, WriteEntry, WriteSet};
@@ -680,6 +681,8 @@ impl<H: Host> Context<H> {
 #[inline(always)]
 fn install_values(writes: &WriteSet, index: usize, layout: &Layout, limbo: &mut Limbo, epochs: &Epochs) {
     let entry = writes.entry(index);
+    // Where a row of several groups is changed, a long one may be there only to be looked at; and that was not long ago.
+    let was_read = entry.effect == Effect::Change && entry.seen().is_some();
     for group in entry.valued_groups() {
         let group = layout.group(group);
         // SAFETY: pinned since the record was found; the group is of its layout.
@@ -687,7 +690,11 @@ fn install_values(writes: &WriteSet, index: usize, layout: &Layout, limbo: &mut 
         if group.size.is_boxed() {
             install_boxed(&words[0], writes.boxed_value(index, group), limbo, epochs);
         } else {
-            store_words(words, writes.image_of(entry, group.in_cell as usize, words.len()));
+            let image = writes.image_of(entry, group.in_cell as usize, words.len());
+            match was_read && words.len() > LINE_WORDS {
+                true => store_changed_words(words, image),
+                false => store_words(words, image),
+            }
         }
     }
 }

@@ -4,6 +4,9 @@
 //! those of variable size, and large ones, lie in an immutable version behind a pointer. Either way
 //! a group's bytes are its own wire format: little-endian fields, one after another.
 
+use std::marker::PhantomData;
+use std::mem::offset_of;
+
 /// How much room a group's value takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
@@ -115,13 +118,9 @@ pub trait Group: Sized + 'static {
     /// transaction that will turn out to have read an inconsistent state.
     fn decode(bytes: &[u8]) -> Self;
 
-    /// The value that these bytes are, to be changed where it is, if its bytes are what it is in memory.
+    /// Whether it is in memory what [`Group::encode`] writes.
     #[doc(hidden)]
-    #[inline(always)]
-    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
-        let _ = bytes;
-        None
-    }
+    const PLAIN: Plain<Self> = Plain::unknown();
 }
 
 /// A part of a [`column_group!`](crate::column_group): something of fixed size.
@@ -139,30 +138,97 @@ pub trait Field: Sized + 'static {
             field.put(&mut out[index * Self::BYTES..(index + 1) * Self::BYTES]);
         }
     }
-    /// Whether its bytes are what it is in memory; only this crate can say so.
+    /// Whether it is in memory what [`Field::put`] writes.
     #[doc(hidden)]
-    const PLAIN: Plain = Plain(false);
-    /// The value that these bytes are, to be changed where it is, if its bytes are what it is in memory.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
-        let _ = bytes;
-        None
+    const PLAIN: Plain<Self> = Plain::unknown();
+}
+
+/// Whether values of a type are in memory what is written of them: these bytes, all of which may be any bytes, and none besides. A row's: these
+/// words. Then a value is changed where it lies ([`change_plain`]), instead of being read, changed and written.
+///
+/// Of what a type of another crate is made only [`column_group!`](crate::column_group) says something.
+#[doc(hidden)]
+pub struct Plain<T>(bool, PhantomData<fn() -> T>);
+
+impl<T> Plain<T> {
+    /// It is not known to be so.
+    pub const fn unknown() -> Self {
+        Plain(false, PhantomData)
+    }
+
+    /// Numbers are written as little-endian machines have them in memory.
+    const fn number() -> Self {
+        Plain(cfg!(target_endian = "little"), PhantomData)
+    }
+
+    /// Of a struct with these fields, in the order in which they are written: where each lies in it, how many bytes it takes, and whether it is plain.
+    ///
+    /// # Safety
+    /// The struct has these fields, at these bytes, and no others.
+    pub const unsafe fn fields(fields: &[(usize, usize, bool)]) -> Self {
+        let (mut at_bytes, mut index) = (0, 0);
+        let mut is_plain = true;
+        while index < fields.len() {
+            let (own_at_bytes, bytes, own_is_plain) = fields[index];
+            is_plain &= own_is_plain && own_at_bytes == at_bytes;
+            at_bytes += bytes;
+            index += 1;
+        }
+        Plain(is_plain && at_bytes == size_of::<T>(), PhantomData)
+    }
+
+    /// Whether it is.
+    pub const fn is_plain(&self) -> bool {
+        self.0
+    }
+
+    /// Whether it is, and may begin where a word does.
+    pub(crate) const fn lies_in_words(&self) -> bool {
+        self.0 && align_of::<T>() <= align_of::<u64>()
     }
 }
 
-/// Whether a value in memory is the bytes that [`Field::put`] writes, all of which may be any bytes.
-#[doc(hidden)]
-pub struct Plain(bool);
+/// Changes a row where it is: in words that are its groups, one after another, as in a cell.
+///
+/// # Panics
+/// If it does not [lie in words](Plain::lies_in_words).
+#[inline(always)]
+pub(crate) fn change_plain<R: Row>(words: &mut [u64], change: impl FnOnce(&mut R)) {
+    assert!(
+        R::PLAIN.lies_in_words() && words.len() == words_of(R::SIZES) && size_of::<R>() <= size_of_val(words)
+    );
+    let start = words.as_mut_ptr();
+    let _gaps = Gaps::<R>(start.cast(), PhantomData);
+    // SAFETY: `Plain` says that these words are a value, and they are aligned for one and borrowed as long.
+    change(unsafe { &mut *start.cast::<R>() });
+}
 
-/// Numbers are written as little-endian machines have them in memory.
-const LITTLE_ENDIAN: Plain = Plain(cfg!(target_endian = "little"));
+/// The bytes of a row's words that are not of its groups. Some may be of the row: padding, which need not be bytes any more when somebody
+/// has put another row there. So they become some when it has been changed, or was left by a panic.
+struct Gaps<R: Row>(*mut u8, PhantomData<R>);
+
+impl<R: Row> Drop for Gaps<R> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // One group has none of its own.
+        if R::SIZES.len() == 1 {
+            return;
+        }
+        let mut at_bytes = 0;
+        for size in R::SIZES {
+            let Size::Fixed(bytes) = *size else { continue };
+            // SAFETY: within the words that the row was changed in, which are still borrowed, and which nobody else refers to any more.
+            unsafe { self.0.add(at_bytes + bytes).write_bytes(0, size.words() * 8 - bytes) };
+            at_bytes += size.words() * 8;
+        }
+    }
+}
 
 macro_rules! number_fields {
     ($($t:ty),*) => {$(
         impl Field for $t {
             const BYTES: usize = size_of::<$t>();
-            const PLAIN: Plain = LITTLE_ENDIAN;
+            const PLAIN: Plain<Self> = Plain::number();
             #[inline(always)]
             fn put(&self, out: &mut [u8]) {
                 out.copy_from_slice(&self.to_le_bytes());
@@ -194,10 +260,7 @@ macro_rules! fixed_group {
             fn decode(bytes: &[u8]) -> Self {
                 <$t as Field>::take(bytes)
             }
-            #[inline(always)]
-            fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
-                <$t as Field>::view_mut(bytes)
-            }
+            const PLAIN: Plain<Self> = <$t as Field>::PLAIN;
         }
         $crate::single_group_row!($t $(, $($generics)*)?);
     };
@@ -220,10 +283,7 @@ macro_rules! single_group_row {
             fn encode_row(&self, row: &mut impl $crate::RowWriter) {
                 row.group(0, self);
             }
-            #[inline(always)]
-            fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
-                <$t as $crate::Group>::view_mut(bytes)
-            }
+            const PLAIN: $crate::Plain<Self> = <$t as $crate::Group>::PLAIN;
         }
         impl $(<$($generics)*>)? $crate::HasGroup<0> for $t {
             type Group = $t;
@@ -245,7 +305,7 @@ impl Field for u8 {
     fn put_all(fields: &[Self], out: &mut [u8]) {
         out.copy_from_slice(fields);
     }
-    const PLAIN: Plain = Plain(true);
+    const PLAIN: Plain<Self> = Plain(true, PhantomData);
 }
 fixed_group!(u8);
 
@@ -279,18 +339,10 @@ impl<F: Field, const N: usize> Field for [F; N] {
         }
         std::array::from_fn(|index| F::take(&bytes[index * F::BYTES..(index + 1) * F::BYTES]))
     }
-    const PLAIN: Plain = Plain(F::PLAIN.0);
+    const PLAIN: Plain<Self> = Plain(F::PLAIN.0, PhantomData);
     #[inline(always)]
     fn put_all(fields: &[Self], out: &mut [u8]) {
         F::put_all(fields.as_flattened(), out);
-    }
-    #[inline(always)]
-    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
-        let value = bytes.as_mut_ptr().cast::<Self>();
-        let is_one = F::PLAIN.0 && bytes.len() == size_of::<Self>() && value.is_aligned();
-        // SAFETY: as many bytes are there as it takes, aligned, and borrowed as long; `Plain` says that they are a
-        // value, and stay bytes whatever it is changed to.
-        is_one.then(|| unsafe { &mut *value })
     }
 }
 fixed_group!([F; N], F: Field, const N: usize);
@@ -423,6 +475,10 @@ pub const fn columns<G: HasColumns>() -> G::Columns {
 
 /// Declares a struct as a column group: fields of fixed size, under one timestamp.
 ///
+/// Fields are written one after another in the order in which they are declared, and lie in memory so, too. Where that leaves no gaps (numbers that
+/// begin at multiples of their size, and a whole that is a multiple of the greatest) and all of them are numbers or arrays of numbers, an update changes
+/// the value where it lies; any other is read, changed and written.
+///
 /// ```
 /// noonmark::column_group! {
 ///     /// What an account holds.
@@ -437,6 +493,7 @@ macro_rules! column_group {
         $($(#[$field_meta:meta])* $field_vis:vis $field:ident : $type:ty),* $(,)?
     })*) => {$(
         $(#[$meta])*
+        #[repr(C)]
         $vis struct $name { $($(#[$field_meta])* $field_vis $field: $type),* }
 
         impl $crate::Group for $name {
@@ -464,6 +521,14 @@ macro_rules! column_group {
                 let _ = rest;
                 $name { $($field),* }
             }
+            // SAFETY: the macro declares the struct, with these fields.
+            const PLAIN: $crate::Plain<Self> = unsafe {
+                $crate::Plain::fields(&[$((
+                    ::core::mem::offset_of!($name, $field),
+                    <$type as $crate::Field>::BYTES,
+                    <$type as $crate::Field>::PLAIN.is_plain(),
+                )),*])
+            };
         }
         $crate::single_group_row!($name);
 
@@ -502,13 +567,9 @@ pub trait Row: Sized + 'static {
     fn decode_row(row: &RowReader<'_>) -> Self;
     /// Takes the groups apart.
     fn encode_row(&self, row: &mut impl RowWriter);
-    /// The row that these bytes are, to be changed where it is, if it is one group whose bytes are what it is in memory.
+    /// Whether it is in memory what its groups' words are in a cell.
     #[doc(hidden)]
-    #[inline(always)]
-    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
-        let _ = bytes;
-        None
-    }
+    const PLAIN: Plain<Self> = Plain::unknown();
 }
 
 /// That group number `N` of a row has this type.
@@ -579,6 +640,10 @@ macro_rules! tuple_row {
             fn encode_row(&self, row: &mut impl RowWriter) {
                 $(row.group($index, &self.$index);)*
             }
+            const PLAIN: Plain<Self> = Plain(
+                true $(&& $name::PLAIN.0 && offset_of!(Self, $index) == 8 * words_of(Self::SIZES.split_at($index).0))*,
+                PhantomData,
+            );
         }
         tuple_row!(@has ($($name),*) $($name . $index),*);
     };
@@ -599,3 +664,71 @@ tuple_row!(A.0, B.1, C.2, D.3, E.4);
 tuple_row!(A.0, B.1, C.2, D.3, E.4, F.5);
 tuple_row!(A.0, B.1, C.2, D.3, E.4, F.5, G.6);
 tuple_row!(A.0, B.1, C.2, D.3, E.4, F.5, G.6, H.7);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{as_bytes, as_bytes_mut};
+
+    column_group! {
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        struct Level { quantity: i32, ytd: u32, counts: [u16; 4] }
+        struct Info { texts: [[u8; 3]; 2], data: [u8; 5] }
+        struct WithBool { ytd: u32, is_open: bool, rest: [u8; 3] }
+        struct WithPadding { open: u8, ytd: u32 }
+        struct Wide { ytd: u128 }
+        struct Nothing {}
+    }
+
+    #[test]
+    fn what_is_plain_lies_in_memory_as_it_is_written() {
+        fn is_plain<R: Row>() -> bool {
+            R::PLAIN.is_plain()
+        }
+        assert!(is_plain::<Level>() && is_plain::<Info>() && is_plain::<Nothing>() && is_plain::<[u16; 3]>());
+        assert!(!is_plain::<WithBool>() && !is_plain::<WithPadding>() && !is_plain::<Vec<u8>>());
+        // Of a tuple each group begins with a word, whatever the compiler would have.
+        assert!(is_plain::<(Level, Info)>() && is_plain::<(u64, u64, Info)>());
+        assert!(!is_plain::<(u32, u32)>() && !is_plain::<(Level, WithBool)>());
+        let wide = <Wide as Row>::PLAIN;
+        assert!(wide.is_plain() && !wide.lies_in_words());
+
+        let level = Level { quantity: -5, ytd: 6, counts: [1, 2, 3, 4] };
+        let mut words = [0; 2];
+        level.encode(as_bytes_mut(&mut words));
+        change_plain(&mut words, |seen: &mut Level| {
+            assert_eq!(*seen, level);
+            seen.counts[3] = 77;
+        });
+        assert_eq!(Level::decode(as_bytes(&words)), Level { counts: [1, 2, 3, 77], ..level });
+    }
+
+    #[test]
+    fn padding_of_a_row_that_was_put_in_whole_becomes_bytes_again() {
+        assert_eq!((size_of::<(Level, Info)>(), words_of(<(Level, Info)>::SIZES) * 8), (28, 32));
+        let mut words = [u64::MAX; 4];
+        change_plain(&mut words, |row: &mut (Level, Info)| {
+            *row = (
+                Level { quantity: 1, ytd: 2, counts: [3; 4] },
+                Info { texts: [*b"abc", *b"def"], data: *b"12345" },
+            );
+        });
+        assert_eq!(&as_bytes(&words)[16..], b"abcdef12345\0\0\0\0\0");
+
+        let mut words = [u64::MAX; 4];
+        let left = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            change_plain(&mut words, |row: &mut (Level, Info)| {
+                row.1.data = [0; 5];
+                panic!("as it should");
+            });
+        }));
+        assert!(left.is_err());
+        assert_eq!(as_bytes(&words)[22..], [0; 10]);
+    }
+
+    #[test]
+    #[should_panic(expected = "lies_in_words")]
+    fn what_is_not_plain_is_not_changed_where_it_is() {
+        change_plain(&mut [0; 1], |row: &mut WithBool| row.ytd = 1);
+    }
+}

@@ -159,6 +159,8 @@ pub use database::{
     BUSY_TURNS_DEFAULT, BuildError, Builder, Database, PASSES_MAX_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX,
     SchemaError, TooManySessions,
 };
+#[doc(hidden)]
+pub use group::Plain;
 pub use group::{
     Column, Field, GROUPS_MAX, Group, HasColumns, HasGroup, Row, RowReader, RowWriter, Size, columns,
 };

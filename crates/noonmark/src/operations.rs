@@ -5,9 +5,9 @@
 //! them; the others ask for the protocol cell by cell.
 
 use crate::abort::{Abort, AbortKind};
-use crate::cells::{Opened, Unread};
+use crate::cells::Unread;
 use crate::context::{Context, Stop};
-use crate::group::{GROUPS_MAX, Group, Groups, Row, RowReader, RowWriter, Size, words_of};
+use crate::group::{GROUPS_MAX, Group, Groups, Row, RowReader, RowWriter, Size, change_plain, words_of};
 use crate::index::{Inserted, Lookup, NodeStamp, prefetch};
 use crate::lines;
 use crate::planted::Bug;
@@ -302,14 +302,15 @@ impl<H: Host> Context<H> {
         self.fail_if_it_holds(AbortKind::TooLong, table, key)
     }
 
-    /// Gets the value under a key ready to be changed in place, where its record was found. It must be there, and [be changed in place](is_changed_in_place).
+    /// Gets the value under a key ready to be changed in place, where its record was found: says where in the write set's arena. It must be there, and
+    /// [be changed in place](is_changed_in_place).
     #[inline(always)]
     pub(crate) fn open_found<T: Target>(
         &mut self,
         target: &T,
         key: &[u8],
         found: Option<RecordPtr>,
-    ) -> Result<Opened, Abort> {
+    ) -> Result<usize, Abort> {
         let table = TableRef::new(target.core());
         with_protocol!(table.get().protocol, P => if const { is_short::<T::Value>() } {
             self.open_short::<P, T>(target, key, found)
@@ -324,7 +325,7 @@ impl<H: Host> Context<H> {
         target: &T,
         key: &[u8],
         found: Option<RecordPtr>,
-    ) -> Result<Opened, Abort> {
+    ) -> Result<usize, Abort> {
         let table = TableRef::new(target.core());
         let words = words_of(T::Value::SIZES);
         self.open_row::<P>(table, key, found, target.groups().start, T::Value::SIZES, words)
@@ -338,7 +339,7 @@ impl<H: Host> Context<H> {
         found: Option<RecordPtr>,
         first: usize,
         sizes: &[Size],
-    ) -> Result<Opened, Abort> {
+    ) -> Result<usize, Abort> {
         self.open_row::<P>(table, key, found, first, sizes, 0)
     }
 
@@ -351,10 +352,10 @@ impl<H: Host> Context<H> {
         first: usize,
         sizes: &[Size],
         words: usize,
-    ) -> Result<Opened, Abort> {
+    ) -> Result<usize, Abort> {
         let Some(record) = found else { return Err(self.missing(table, key)) };
         match self.read_into_image::<P>(table, record, first, sizes, words) {
-            Ok(Some(opened)) => Ok(opened),
+            Ok(Some(at)) => Ok(at),
             Ok(None) => Err(self.missing(table, key)),
             Err(Stop::Abort(abort)) => Err(abort),
             Err(Stop::LookAgain) => self.open_again(table, key, first, sizes),
@@ -369,44 +370,27 @@ impl<H: Host> Context<H> {
         key: &[u8],
         first: usize,
         sizes: &[Size],
-    ) -> Result<Opened, Abort> {
-        let opened = look_until_found(|| match self.find(table, key) {
+    ) -> Result<usize, Abort> {
+        let at = look_until_found(|| match self.find(table, key) {
             Some(record) => {
                 with_protocol!(table.get().protocol, P => self.read_into_image::<P>(table, record, first, sizes, 0))
             }
             None => Ok(None),
         });
-        opened?.ok_or_else(|| self.missing(table, key))
+        at?.ok_or_else(|| self.missing(table, key))
     }
 
-    /// Changes a value where it is in the write set. Of one of several groups, those that stay what they are will not be
-    /// written.
+    /// Changes a value where it is in the write set's arena.
     #[inline(always)]
-    pub(crate) fn change_in_place<R: Row>(
-        &mut self,
-        opened: Opened,
-        first: usize,
-        change: impl FnOnce(&mut R),
-    ) {
+    pub(crate) fn change_in_place<R: Row>(&mut self, at: usize, change: impl FnOnce(&mut R)) {
         self.fail_by_panic(|context| {
-            let words = words_of(R::SIZES);
-            let image = context.writes.words_mut(opened.at(), words);
-            if let &[Size::Fixed(bytes)] = R::SIZES
-                && let Some(value) = R::view_mut(&mut as_bytes_mut(image)[..bytes])
-            {
-                return change(value);
+            let image = context.writes.words_mut(at, words_of(R::SIZES));
+            if const { R::PLAIN.lies_in_words() } {
+                return change_plain(image, change);
             }
             let mut value = R::decode_row(&RowReader::new(image, R::SIZES));
             change(&mut value);
-            if R::SIZES.len() == 1 {
-                value.encode_row(&mut ImageWriter { words: image, sizes: R::SIZES });
-                return;
-            }
-            let (image, room) = context.writes.with_room(opened.at(), words);
-            let mut writer = ChangeWriter { image, room, sizes: R::SIZES, changed: 0 };
-            value.encode_row(&mut writer);
-            let changed = writer.changed << first;
-            context.writes.set_changed(opened.entry(), changed);
+            value.encode_row(&mut ImageWriter { words: image, sizes: R::SIZES });
         });
     }
 
@@ -722,32 +706,6 @@ impl RowWriter for ImageWriter<'_> {
         let at = words_of(&self.sizes[..index]);
         let words = &mut self.words[at..at + G::SIZE.words()];
         value.encode(&mut as_bytes_mut(words)[..value.encoded_bytes()]);
-    }
-}
-
-/// The same over the groups as they were before: notes which are not the same.
-struct ChangeWriter<'a> {
-    image: &'a mut [u64],
-    /// As many words, with anything in them.
-    room: &'a mut [u64],
-    sizes: &'a [Size],
-    /// A bit for each group that has changed.
-    changed: u8,
-}
-
-impl RowWriter for ChangeWriter<'_> {
-    #[inline(always)]
-    fn group<G: Group>(&mut self, index: usize, value: &G) {
-        let at = words_of(&self.sizes[..index]);
-        let words = at..at + G::SIZE.words();
-        let bytes = value.encoded_bytes();
-        let new = &mut as_bytes_mut(&mut self.room[words.clone()])[..bytes];
-        value.encode(new);
-        let old = &mut as_bytes_mut(&mut self.image[words])[..bytes];
-        if old != new {
-            old.copy_from_slice(new);
-            self.changed |= 1 << index;
-        }
     }
 }
 

@@ -505,6 +505,22 @@ pub(crate) fn store_words(to: &[AtomicU64], from: &[u64]) {
     straight!(to.len(), store, store(to, from));
 }
 
+/// The same where they are not what is there already, in pieces of so many as a line has: what stays as it is need not be written back to memory.
+#[inline(never)]
+pub(crate) fn store_changed_words(to: &[AtomicU64], from: &[u64]) {
+    // Relaxed: nobody else stores.
+    let differs = |(to, from): (&AtomicU64, &u64)| to.load(Ordering::Relaxed) ^ from;
+    let store = |to: &[AtomicU64], from: &[u64]| {
+        if to.iter().zip(from).map(differs).fold(0, |any, differs| any | differs) != 0 {
+            store_words(to, from);
+        }
+    };
+    let ((lines, rest), (new_lines, new_rest)) =
+        (to.as_chunks::<LINE_WORDS>(), from.as_chunks::<LINE_WORDS>());
+    lines.iter().zip(new_lines).for_each(|(to, from)| store(to, from));
+    store(rest, new_rest);
+}
+
 /// Copies as many words of a cell as `to` has.
 #[inline(always)]
 pub(crate) fn load_words(to: &mut [u64], from: &[AtomicU64]) {

@@ -112,8 +112,8 @@ impl<'s, H: Host> Transaction<'s, H> {
             if core.keeps_entries_of(&target.groups()) {
                 return self.update_otherwise(target, key, change);
             }
-            let opened = self.context.open_found(target, key, found)?;
-            self.context.change_in_place(opened, target.groups().start, change);
+            let at = self.context.open_found(target, key, found)?;
+            self.context.change_in_place(at, change);
             Ok(())
         })
     }
@@ -286,8 +286,8 @@ impl<'s, H: Host> Transaction<'s, H> {
                     if core.keeps_entries_of(&groups) {
                         return self.update_otherwise(target, key, change);
                     }
-                    let opened = self.context.open_found(target, key, found)?;
-                    self.context.change_in_place(opened, groups.start, change);
+                    let at = self.context.open_found(target, key, found)?;
+                    self.context.change_in_place(at, change);
                     Ok(())
                 })?;
             }

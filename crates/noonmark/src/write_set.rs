@@ -51,7 +51,7 @@ pub(crate) struct WriteEntry {
     last_update: u32,
     /// The groups whose value is in the image, a bit each: as it was read at `seen`, or a new one.
     known: u8,
-    /// Those with a new value.
+    /// Those with a new value, which may be the same as before.
     valued: u8,
     pub effect: Effect,
     /// The row was taken to exist without being read: it must when the cell is locked.
@@ -411,8 +411,8 @@ impl WriteSet {
     }
 
     /// Neighbouring groups of fixed sizes, the first of which is `at` in the image, may get new values in place of
-    /// the changes to them before, all of which are in the image: where in the arena they are to be put. One by itself
-    /// does; of several, [`WriteSet::set_changed`] says which. Groups that were only to be validated are written after all.
+    /// the changes to them before, all of which are in the image: where in the arena they are to be put. Groups that were only to
+    /// be validated are written after all.
     pub(crate) fn will_have_values(
         &mut self,
         index: usize,
@@ -424,28 +424,13 @@ impl WriteSet {
         let groups = group_bits(first, sizes);
         entry.asked |= groups;
         entry.known |= groups;
-        entry.valued |= if sizes.len() == 1 { groups } else { 0 };
+        entry.valued |= groups;
         let from = entry.image as usize + at;
         self.will_change(index);
         for group in first..first + sizes.len() {
             self.unlink(index, group as u32);
         }
         from
-    }
-
-    /// Of a cell that is changed in place, the groups that have new values, a bit each.
-    #[inline(always)]
-    pub(crate) fn set_changed(&mut self, index: usize, groups: u8) {
-        self.entries[index].valued |= groups;
-    }
-
-    /// A part of the arena, and all of it behind that, up to the same length of it: room to put the part together anew.
-    #[inline(always)]
-    pub(crate) fn with_room(&mut self, at: usize, words: usize) -> (&mut [u64], &mut [u64]) {
-        let room = self.make_room(words);
-        self.used = room;
-        let (before, room) = self.arena.split_at_mut(room);
-        (&mut before[at..at + words], &mut room[..words])
     }
 
     /// Sets the value of a group, in place of the changes to it before. `group` is its number, `layout` where

@@ -400,6 +400,73 @@ fn groups_that_stay_what_they_are_keep_what_was_made_of_them_before() {
     });
 }
 
+column_group! {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Level { quantity: i32, counts: [u16; 2] }
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Texts { texts: [[u8; 24]; 10], data: [u8; 49] }
+}
+
+/// Long rows whose values lie in memory as in a record are changed where they lie, and of long groups what stays as it is is not stored again: wherever
+/// something changes, and whatever the transaction has done before.
+#[test]
+fn long_rows_are_changed_where_they_lie() {
+    type Stock = (Level, Texts);
+    everywhere(|db, options| {
+        let stocks: Table<u32, Stock> = db.create_table("stocks", options).unwrap();
+        let texts = stocks.group::<1>();
+        let mut then: Stock = (
+            Level { quantity: 1, counts: [2, 3] },
+            Texts { texts: std::array::from_fn(|text| [text as u8; 24]), data: [77; 49] },
+        );
+        db.transact(|tx| tx.insert(&stocks, 1, then.clone())).unwrap();
+        let row = || db.transact(|tx| tx.need(&stocks, 1)).unwrap();
+        let changes: [fn(&mut Stock); 6] = [
+            |(level, _)| level.quantity -= 5,
+            |(_, texts)| texts.data[48] = 1,
+            |(_, texts)| texts.texts[3][7] ^= 255,
+            |(level, texts)| (level.counts[1], texts.texts[0][0]) = (9, 8),
+            |_| (),
+            |row| {
+                *row = (Level { quantity: 6, counts: [6; 2] }, Texts { texts: [[6; 24]; 10], data: [7; 49] })
+            },
+        ];
+        for change in changes {
+            db.transact(|tx| tx.update(&stocks, 1, change)).unwrap();
+            change(&mut then);
+            assert_eq!(row(), then);
+        }
+        // Each again, one after another, with what a transaction sees of its own; then there and back.
+        db.transact(|tx| {
+            for change in changes {
+                tx.update_many(&stocks, &[1], |_, row| change(row))?;
+            }
+            tx.update(&texts, 1, |texts| texts.data[48] += 1)?;
+            let seen = tx.need(&stocks, 1)?;
+            tx.update(&stocks, 1, |(_, texts)| texts.texts = [[0; 24]; 10])?;
+            tx.update(&stocks, 1, |(_, texts)| texts.texts = seen.1.texts)
+        })
+        .unwrap();
+        changes.iter().for_each(|change| change(&mut then));
+        then.1.data[48] += 1;
+        assert_eq!(row(), then);
+        // Put in by itself, and put in again.
+        db.transact(|tx| {
+            tx.delete(&stocks, 1)?;
+            tx.insert(&stocks, 1, then.clone())?;
+            tx.update(&stocks, 1, changes[2])?;
+            tx.insert(&stocks, 2, then.clone())?;
+            tx.update(&stocks, 2, changes[1])
+        })
+        .unwrap();
+        let mut second = then.clone();
+        changes[2](&mut then);
+        changes[1](&mut second);
+        assert_eq!((row(), db.transact(|tx| tx.need(&stocks, 2)).unwrap()), (then, second));
+    });
+}
+
 #[test]
 fn a_panic_leaves_nothing_behind() {
     everywhere(|db, options| {
