@@ -56,6 +56,18 @@ pub(crate) const fn words_of(sizes: &[Size]) -> usize {
     words
 }
 
+/// Bytes of groups of these sizes, which are fixed, without what the last word of each leaves.
+const fn bytes_of(sizes: &[Size]) -> usize {
+    let (mut all_bytes, mut index) = (0, 0);
+    while index < sizes.len() {
+        if let Size::Fixed(bytes) = sizes[index] {
+            all_bytes += bytes;
+        }
+        index += 1;
+    }
+    all_bytes
+}
+
 /// The most groups a row can have.
 pub const GROUPS_MAX: usize = 8;
 
@@ -198,28 +210,21 @@ pub(crate) fn change_plain<R: Row>(words: &mut [u64], change: impl FnOnce(&mut R
         R::PLAIN.lies_in_words() && words.len() == words_of(R::SIZES) && size_of::<R>() <= size_of_val(words)
     );
     let start = words.as_mut_ptr();
-    let _gaps = Gaps::<R>(start.cast(), PhantomData);
+    let _tail = Tail::<R>(start.cast(), PhantomData);
     // SAFETY: `Plain` says that these words are a value, and they are aligned for one and borrowed as long.
     change(unsafe { &mut *start.cast::<R>() });
 }
 
-/// The bytes of a row's words that are not of its groups. Some may be of the row: padding, which need not be bytes any more when somebody
-/// has put another row there. So they become some when it has been changed, or was left by a panic.
-struct Gaps<R: Row>(*mut u8, PhantomData<R>);
+/// The padding behind the groups of a row, if it has any. It need not be bytes any more when somebody has put another row there; so it becomes some
+/// when the row has been changed, or was left by a panic.
+struct Tail<R: Row>(*mut u8, PhantomData<R>);
 
-impl<R: Row> Drop for Gaps<R> {
+impl<R: Row> Drop for Tail<R> {
     #[inline(always)]
     fn drop(&mut self) {
-        // One group has none of its own.
-        if R::SIZES.len() == 1 {
-            return;
-        }
-        let mut at_bytes = 0;
-        for size in R::SIZES {
-            let Size::Fixed(bytes) = *size else { continue };
+        for at in bytes_of(R::SIZES)..size_of::<R>() {
             // SAFETY: within the words that the row was changed in, which are still borrowed, and which nobody else refers to any more.
-            unsafe { self.0.add(at_bytes + bytes).write_bytes(0, size.words() * 8 - bytes) };
-            at_bytes += size.words() * 8;
+            unsafe { self.0.add(at).write(0) };
         }
     }
 }
@@ -640,10 +645,12 @@ macro_rules! tuple_row {
             fn encode_row(&self, row: &mut impl RowWriter) {
                 $(row.group($index, &self.$index);)*
             }
-            const PLAIN: Plain<Self> = Plain(
-                true $(&& $name::PLAIN.0 && offset_of!(Self, $index) == 8 * words_of(Self::SIZES.split_at($index).0))*,
-                PhantomData,
-            );
+            const PLAIN: Plain<Self> = Plain(true $(&& {
+                // Each begins with a word, and where the one before ends.
+                let (before, _) = Self::SIZES.split_at($index);
+                let at_bytes = offset_of!(Self, $index);
+                $name::PLAIN.0 && at_bytes == bytes_of(before) && at_bytes == 8 * words_of(before)
+            })*, PhantomData);
         }
         tuple_row!(@has ($($name),*) $($name . $index),*);
     };
@@ -687,8 +694,9 @@ mod tests {
         }
         assert!(is_plain::<Level>() && is_plain::<Info>() && is_plain::<Nothing>() && is_plain::<[u16; 3]>());
         assert!(!is_plain::<WithBool>() && !is_plain::<WithPadding>() && !is_plain::<Vec<u8>>());
-        // Of a tuple each group begins with a word, whatever the compiler would have.
+        // Of a tuple each group begins with a word, whatever the compiler would have, and none leaves a gap.
         assert!(is_plain::<(Level, Info)>() && is_plain::<(u64, u64, Info)>());
+        assert!(!is_plain::<(Info, u64)>() && !is_plain::<([u32; 3], u64)>());
         assert!(!is_plain::<(u32, u32)>() && !is_plain::<(Level, WithBool)>());
         let wide = <Wide as Row>::PLAIN;
         assert!(wide.is_plain() && !wide.lies_in_words());
@@ -713,7 +721,7 @@ mod tests {
                 Info { texts: [*b"abc", *b"def"], data: *b"12345" },
             );
         });
-        assert_eq!(&as_bytes(&words)[16..], b"abcdef12345\0\0\0\0\0");
+        assert_eq!(&as_bytes(&words)[16..28], b"abcdef12345\0");
 
         let mut words = [u64::MAX; 4];
         let left = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -723,7 +731,7 @@ mod tests {
             });
         }));
         assert!(left.is_err());
-        assert_eq!(as_bytes(&words)[22..], [0; 10]);
+        assert_eq!(as_bytes(&words)[22..28], [0; 6]);
     }
 
     #[test]
