@@ -5,6 +5,9 @@
 //! Shows: a session for each thread, a transaction that may refuse (`try_transact`, with an error type of
 //! its own), a transaction that only reads (`view`), and what a session and the database count.
 
+// What `column_group!` makes is no unsafe code of the crate that calls it.
+#![forbid(unsafe_code)]
+
 use noonmark::{Abort, Database, IndexKind, Protocol, Session, Table, TableOptions};
 use std::error::Error;
 use std::fmt;
