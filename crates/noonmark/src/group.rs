@@ -480,9 +480,9 @@ pub const fn columns<G: HasColumns>() -> G::Columns {
 
 /// Declares a struct as a column group: fields of fixed size, under one timestamp.
 ///
-/// Fields are written one after another in the order in which they are declared, and lie in memory so, too. Where that leaves no gaps (numbers that
-/// begin at multiples of their size, and a whole that is a multiple of the greatest) and all of them are numbers or arrays of numbers, an update changes
-/// the value where it lies; any other is read, changed and written.
+/// Fields are written one after another in the order in which they are declared, and lie in memory so, too. Where that leaves no gaps (numbers of up to
+/// eight bytes that begin at multiples of their size, and a whole that is a multiple of the greatest) and all of them are such numbers or arrays of them, most updates
+/// change the value where it lies; any other value is read, changed and written. What is told apart so is only how fast it is.
 ///
 /// ```
 /// noonmark::column_group! {

@@ -353,8 +353,8 @@ fn groups_beside_one_that_is_written_are_what_they_were() {
     });
 }
 
-/// Of a row that is changed whole, the groups that stay what they are need not be written; but all that the transaction
-/// has made of them before must be, in whatever order.
+/// Of a row that is changed whole, all that the transaction has made of its groups before must be written, in whatever order, also of those that
+/// stay what they are.
 #[test]
 fn groups_that_stay_what_they_are_keep_what_was_made_of_them_before() {
     everywhere(|db, options| {
